@@ -101,6 +101,8 @@ __attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct 
 						      const char *fmt, ...);
 /* Whether there are errors, and all of them have the code EXIT_BUSY. */
 bool conf_is_busy(const struct conf *conf);
+/* Forgets the errors so far; later ones are printed to out, as conf_read does. */
+void conf_begin_again(struct conf *conf, FILE *out);
 void conf_free(struct conf *conf);
 /* Frees everything that conf_read put into *into. */
 void conf_release(const struct conf_schema *schema, void *into);

@@ -156,6 +156,12 @@ void conf_error(struct conf *conf, struct conf_mark mark, const char *fmt, ...)
 	conf_report(conf, mark, &error);
 }
 
+void conf_begin_again(struct conf *conf, FILE *out)
+{
+	conf->out = out;
+	conf->n_errors = conf->n_busy = 0;
+}
+
 bool conf_is_busy(const struct conf *conf)
 {
 	return conf->n_errors && conf->n_busy == conf->n_errors;

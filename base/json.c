@@ -39,6 +39,14 @@ int json_parse(const char *text, struct json_object **ret)
 	return r;
 }
 
+bool json_get(struct json_object *object, const char *key, json_type type,
+	      struct json_object **ret_value)
+{
+	return json_object_is_type(object, json_type_object) &&
+	       json_object_object_get_ex(object, key, ret_value) &&
+	       json_object_is_type(*ret_value, type);
+}
+
 void json_add(struct json_object *object, const char *key, struct json_object *value)
 {
 	if (value && object && json_object_object_add(object, key, value) == 0)

@@ -12,6 +12,9 @@
 /* The value of a NUL-terminated text: an object or an array. 0, and the caller owns *ret; -EINVAL:
  * it is no such text; -ENOMEM, for which json-c has no error of its own. */
 int json_parse(const char *text, struct json_object **ret);
+/* Whether it is an object that has the key, with a value of that type; *ret_value is borrowed. */
+bool json_get(struct json_object *object, const char *key, json_type type,
+	      struct json_object **ret_value);
 /* Adds value; object or array owns it from here on. NULL for any of them: no memory for it. */
 void json_add(struct json_object *object, const char *key, struct json_object *value);
 void json_append(struct json_object *array, struct json_object *value);

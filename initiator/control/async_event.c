@@ -10,6 +10,9 @@
  * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request.
  * Control loop.
  *
+ * A Persistent Internal Error is the target's wish for a new association, as when another process
+ * takes over: the path is lost at once, and connects again.
+ *
  * Failures: a target that refuses the request gets no second one. A target that completes
  * it without end cannot keep us busy: after the first within a second the next waits for
  * a second.
@@ -116,6 +119,12 @@ static void on_event(void *context, const struct admin_answer *answer)
 	if (answer->status != NVME_OK) {
 		log_debug("%s: asynchronous event request: %s", c->subnqn,
 			  nvme_status_string(answer->status));
+		return;
+	}
+	if ((uint32_t)answer->result == NVME_AER_PERSISTENT_ERROR) {
+		c->cause = CAUSE_ASKED;
+		controller_fail_connection(c, false,
+					   "the target asks for a new one (persistent error)");
 		return;
 	}
 	if ((uint32_t)answer->result == NVME_AER_ANA_CHANGED && c->id.has_ana) {

@@ -46,6 +46,7 @@ enum controller_cause {
 	CAUSE_PERMANENT,  /* the target reports that a retry is pointless */
 	CAUSE_MISSING,	  /* the target has no such namespace */
 	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
+	CAUSE_ASKED,	  /* the target asks for a new association */
 	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
 };
 

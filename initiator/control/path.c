@@ -234,6 +234,9 @@ static void on_down(struct controller *c)
 	struct path *path = c->context;
 
 	if (path->phase == PATH_LIVE) {
+		/* not at once again and again: the target may be hostile */
+		if (c->cause == CAUSE_ASKED)
+			path->n_attempts = MIN(path->n_attempts, 1u);
 		path_lose(path, &c->error);
 		return;
 	}

@@ -113,7 +113,7 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 	const struct config_limits *limits = &target->config->limits;
 	const struct origin *origin;
 
-	if (target->is_stopping)
+	if (target->life == TARGET_STOPPING)
 		return "rblkd is stopping";
 	if (target->n_connections >= limits->connections)
 		return "too many connections: raise limits.connections";

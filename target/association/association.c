@@ -19,7 +19,7 @@ static void on_dying(struct connection *c, const char *why)
 	turn_cancel(c);
 	if (!c->controller || c->queue->qid != 0)
 		return;
-	if (controller_state(c->controller) != CONTROLLER_DYING && !c->target->is_stopping)
+	if (controller_state(c->controller) != CONTROLLER_DYING && target_is_serving(c->target))
 		cross_reset_note_lost(c->controller);
 	controller_kill(c->controller, why);
 }

@@ -319,7 +319,7 @@ static bool decide(struct connect_op *op)
 	bool is_discovery = snapshot_is_discovery(atomic_load(&op->connection->target->snapshot),
 						  op->subnqn);
 
-	if (op->connection->target->is_stopping) {
+	if (op->connection->target->life == TARGET_STOPPING) {
 		refuse(op, NVME_CONNECT_BUSY, 0, "rblkd is stopping");
 		return false;
 	}
@@ -385,7 +385,7 @@ static void on_connect(struct loop_msg *msg)
 	}
 	/* A capsule may overtake the CM's own message. */
 	cm_notify_established(c->cm);
-	if (op->qid == 0 && fence_hold(op))
+	if ((op->qid == 0 || c->target->life == TARGET_STANDING_BY) && fence_hold(op))
 		return;
 	decide_now(op);
 }

@@ -16,6 +16,7 @@ enum fence_wait {
 	FENCE_NOTHING, /* it is not held */
 	FENCE_QUEUES,  /* queues of an older association are dying */
 	FENCE_WRITES,  /* a live association has older writes, or they are unknown */
+	FENCE_STORES,  /* another rblkd still has the stores */
 };
 
 /* A Connect command on its way to the control thread and back. Owner: the connection; one at a

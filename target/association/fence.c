@@ -13,6 +13,9 @@
  *   way to the host: then it notices the death much later, or never without a KATO. Meanwhile a
  *   write that waits for a rate or a slow disk does not need the host.
  *
+ * While another rblkd still has the stores, which it is about to give to this one, each Connect is
+ * held: that one has the writes of all older associations.
+ *
  * After fencing.quiesce the Connect fails without DNR, so that the host retries later.
  *
  * What is overdue is done before a Connect is looked at: rblkd may have been stopped, and an
@@ -176,6 +179,8 @@ static enum fence_wait find_wait(const struct connect_op *op)
 {
 	enum fence_wait wait = FENCE_NOTHING;
 
+	if (op->connection->target->life == TARGET_STANDING_BY)
+		return FENCE_STORES;
 	list_for_each (node, &op->connection->target->controllers) {
 		const struct controller *controller = list_entry(node, struct controller, node);
 

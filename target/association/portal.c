@@ -314,7 +314,9 @@ int portal_open(struct portal *portal)
 int portals_open(struct target *target)
 {
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
-		int r = portal_is_used(&target->portals[i]) ? portal_open(&target->portals[i]) : 0;
+		struct portal *portal = &target->portals[i];
+		bool is_closed = atomic_load(&portal->state) == PORTAL_CLOSED;
+		int r = portal_is_used(portal) && is_closed ? portal_open(portal) : 0;
 
 		if (r < 0)
 			return r;

@@ -17,8 +17,8 @@ void portal_close(struct portal *portal);
 /* Control. The same, and it is drained from now on, until portal_reopen: as portal_open. */
 void portal_close_drained(struct portal *portal);
 int portal_reopen(struct portal *portal);
-/* Control. Opens all. 0: each listens or waits for its address. -EADDRINUSE and others are final
- * (logged). */
+/* Control. Opens all that are closed. 0: each listens or waits for its address. -EADDRINUSE and
+ * others are final (logged). */
 int portals_open(struct target *target);
 /* Control. Stops listening; connections stay. */
 void portals_close(struct target *target);

@@ -17,6 +17,7 @@ enum controller_event { /* bits */
 	EVENT_ANA_CHANGED = 1 << 3,
 	EVENT_CROSS_RESET = 1 << 4,
 	EVENT_LOST_HOST = 1 << 5,
+	EVENT_MOVING = 1 << 6,
 };
 
 /* The entries of log page 80h; a ring. */
@@ -32,5 +33,5 @@ struct notice {
 	struct loop_msg msg;
 	_Atomic bool is_sent;
 	_Atomic uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid */
-	_Atomic bool has_discovery_changed, has_ana_changed, has_lost_host;
+	_Atomic bool has_discovery_changed, has_ana_changed, has_lost_host, is_moving;
 };

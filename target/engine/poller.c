@@ -4,7 +4,7 @@
  * each RDMA device, poller_memory.c their buffers.
  *
  * Life. pollers_start makes all of them before the first portal listens. pollers_stop runs when no
- * queue is left: the poller stops polling, its thread ends, and the control thread frees it.
+ * queue is left: the pollers stop polling, their threads end, and the control thread frees them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -157,17 +157,23 @@ void poller_deinit(struct poller *poller)
 	loop_deinit(&poller->loop);
 }
 
+void pollers_halt(struct target *target)
+{
+	for (unsigned i = 0; target->pollers && i < target->n_pollers; i++)
+		if (target->pollers[i].has_thread)
+			loop_send(&target->pollers[i].loop, &target->pollers[i].stop);
+	for (unsigned i = 0; target->pollers && i < target->n_pollers; i++) {
+		if (target->pollers[i].has_thread)
+			pthread_join(target->pollers[i].thread, NULL);
+		target->pollers[i].has_thread = false;
+	}
+}
+
 void pollers_stop(struct target *target)
 {
-	for (unsigned i = 0; target->pollers && i < target->n_pollers; i++) {
-		struct poller *poller = &target->pollers[i];
-
-		if (poller->has_thread) {
-			loop_send(&poller->loop, &poller->stop);
-			pthread_join(poller->thread, NULL);
-		}
-		poller_deinit(poller);
-	}
+	pollers_halt(target);
+	for (unsigned i = 0; target->pollers && i < target->n_pollers; i++)
+		poller_deinit(&target->pollers[i]);
 	free(target->pollers);
 	target->pollers = NULL;
 }

@@ -72,7 +72,9 @@ struct poller {
 
 /* Control. Creates target->n_pollers pollers and starts their threads. 0 or -errno (logged). */
 int pollers_start(struct target *target);
-/* Control, when no queue is left. Stops and frees them; accepts what was never started. */
+/* Control, when no queue is left. Ends their threads; accepts what was never started. */
+void pollers_halt(struct target *target);
+/* Control. Also frees them. */
 void pollers_stop(struct target *target);
 /* Control. Creates one poller without a thread: the caller turns its loop. 0 or -errno; the caller
  * calls deinit in either case. */

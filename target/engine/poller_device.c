@@ -197,8 +197,10 @@ void poller_device_give_receives(struct poller_device *pd, unsigned n)
 /* On iWARP the sink of a READ must be remotely writable, which namespace memory never is. */
 static void register_namespaces(struct target *target, const struct domain *domain)
 {
-	if (!domain->device->limits.is_iwarp)
-		snapshot_register_memory(atomic_load(&target->snapshot), domain);
+	struct snapshot *snapshot = atomic_load(&target->snapshot);
+
+	if (snapshot && !domain->device->limits.is_iwarp)
+		snapshot_register_memory(snapshot, domain);
 }
 
 static int make_device_everywhere(struct target_device *td, struct device *device)

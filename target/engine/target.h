@@ -31,6 +31,8 @@ struct http;
 struct host_stats;
 struct poller;
 struct portal;
+struct predecessor;
+struct successor;
 struct store_sizes;
 
 /* An RDMA device in use (poller_device.c). */
@@ -41,6 +43,19 @@ struct target_device {
 	unsigned n_queues;
 	unsigned n_stopping; /* pollers that have not yet released it */
 	bool is_removed;
+};
+
+/*
+ *     STANDING_BY ---> SERVING ---> MOVING ---> STOPPING
+ *          |              |                        ^
+ *          +--------------+------------------------+
+ */
+enum target_life {
+	TARGET_STANDING_BY, /* the stores are not open: another rblkd may have them */
+	TARGET_SERVING,
+	TARGET_MOVING,	 /* another rblkd listens here, and hosts are told to connect to it */
+	TARGET_STOPPING, /* nothing new is accepted, and connections end */
+	TARGET_LIVES,
 };
 
 struct target {
@@ -64,17 +79,19 @@ struct target {
 	struct portal *portals;	 /* owned: PORTALS_MAX slots, some in use (portal.h) */
 	struct list connections; /* of struct connection (node) */
 	unsigned n_connections;
-	bool has_placed;		/* a queue, at a poller: pollers_can_shrink */
-	unsigned n_pending;		/* of them: before Connect or authentication */
-	unsigned n_discovery;		/* discovery controllers */
-	struct list controllers;	/* of struct controller (node) */
-	struct list hosts;		/* of struct host (node) */
-	struct list host_stats;		/* of struct host_stats (node): association/host_stats.h */
-	struct host_stats *other_hosts; /* owned: for hosts that have no record */
-	struct list held_connects;	/* of struct connect_op (node): they wait for the fence */
-	struct fence *fence;		/* owned */
-	struct retire retire;		/* removed namespaces */
-	struct store_sizes *sizes;	/* owned; operations/change/store_sizes.h */
+	bool has_placed;		 /* a queue, at a poller: pollers_can_shrink */
+	unsigned n_pending;		 /* of them: before Connect or authentication */
+	unsigned n_discovery;		 /* discovery controllers */
+	struct list controllers;	 /* of struct controller (node) */
+	struct list hosts;		 /* of struct host (node) */
+	struct list host_stats;		 /* of struct host_stats (node): association/host_stats.h */
+	struct host_stats *other_hosts;	 /* owned: for hosts that have no record */
+	struct list held_connects;	 /* of struct connect_op (node): they wait for the fence */
+	struct fence *fence;		 /* owned */
+	struct predecessor *predecessor; /* borrowed; operations/succession */
+	struct successor *successor;	 /* likewise */
+	struct retire retire;		 /* removed namespaces */
+	struct store_sizes *sizes;	 /* owned; operations/change/store_sizes.h */
 	uint16_t last_cntlid;
 	uint64_t quiesce_ns; /* CQT; never changes */
 	struct incarnation incarnation;
@@ -92,7 +109,7 @@ struct target {
 	struct http *http;		  /* owned; stats/metrics.c */
 	struct drops *drops;		  /* owned; operations/control/registrant.c */
 	unsigned n_drops;		  /* of registrants, under way at a poller: resv_drop.h */
-	bool is_stopping;		  /* SIGTERM: nothing new is accepted */
+	unsigned life;			  /* enum target_life; target_move (life.h) */
 	/* Control calls it when a connection was freed or stranded. Draining goes on; while rblkd
 	 * stops, the last connection ends the loop. */
 	void (*check_stop)(struct target *target);
@@ -101,6 +118,12 @@ struct target {
 	_Atomic unsigned io_queues_per_host;
 	_Atomic uint64_t discovery_timeout_ns;
 };
+
+/* Control. It serves, and has not begun to end: changes make sense. */
+static inline bool target_is_serving(const struct target *target)
+{
+	return target->life == TARGET_SERVING;
+}
 
 /* control.c: the RPC socket at config->control_socket. 0 or -errno (logged). */
 int control_start(struct target *target);

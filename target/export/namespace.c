@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "target/config/config.h"
+#include "target/export/estate.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/export/io_errors.h"
@@ -54,7 +55,7 @@ static bool fail(const struct namespace_origin *from, struct conf_mark mark, con
 /*
  * A host that finds another identity under a name stops using the namespace; with the same identity
  * it continues. A store that begins empty at each start is a new namespace each time, unless the
- * configuration has a UUID for it.
+ * configuration has a UUID for it, or another rblkd has left it.
  */
 static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, uuid_t ret_uuid)
 {
@@ -62,6 +63,10 @@ static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, 
 
 	if (from->config->uuid && uuid_parse(from->config->uuid, ret_uuid) == 0)
 		return true;
+	if (from->inheritance) {
+		uuid_copy(ret_uuid, from->inheritance->uuid);
+		return true;
+	}
 	if (begins_empty)
 		return random_uuid(ret_uuid) == 0;
 	snprintf(name, sizeof(name), "%s:%u", from->subnqn, (unsigned)from->config->nsid);
@@ -88,6 +93,8 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 	int r;
 
 	ns->kind = ops->name;
+	if (from->inheritance && from->inheritance->memory.fd >= 0)
+		how.memory = &from->inheritance->memory;
 	if (how.path && !(ns->path = strdup(how.path)))
 		return fail(from, (struct conf_mark){0}, "out of memory");
 	r = ops->open(&how, &ns->backend, &error);
@@ -139,10 +146,12 @@ static bool make_guard(const struct namespace_origin *from, struct namespace *ns
 	ns->guard = guard_new(ns->uuid, choose_store(from, ns), ns->memory);
 	if (!ns->guard)
 		return fail(from, (struct conf_mark){0}, "out of memory");
-	if (guard_load(ns->guard, &error) < 0) {
-		fail(from, from->config->mark, error.message);
-		return false;
-	}
+	if (guard_load(ns->guard, &error) < 0)
+		return fail(from, from->config->mark, error.message);
+	if (from->inheritance && from->inheritance->guard &&
+	    guard_inherit(ns->guard, from->inheritance->guard) < 0)
+		return fail(from, from->config->mark,
+			    "the earlier rblkd has left reservations that cannot be read");
 	return true;
 }
 

@@ -21,6 +21,7 @@
 #include "target/export/ana.h"
 #include "target/store/grow.h"
 #include "target/config/config.h"
+#include "target/export/estate.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
@@ -157,7 +158,10 @@ static struct namespace *open_namespace(struct builder *b, const struct config_s
 					const struct config_namespace *config,
 					struct health_record *health)
 {
+	const struct inheritance *inheritance = estate_find(b->runtime->estate, subsystem->nqn,
+							    (uint32_t)config->nsid);
 	const struct namespace_origin from = {.subnqn = subsystem->nqn,
+					      .inheritance = inheritance,
 					      .config = config,
 					      .state = b->runtime->state,
 					      .health = health,
@@ -322,10 +326,9 @@ static void add_discovery(struct builder *b)
 	}
 }
 
-void snapshot_runtime_init(struct snapshot_runtime *runtime, struct record_store *state,
-			   struct health *health)
+void snapshot_runtime_init(struct snapshot_runtime *runtime)
 {
-	*runtime = (struct snapshot_runtime){.state = state, .health = health};
+	*runtime = (struct snapshot_runtime){0};
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		runtime->slots[i] = (uint8_t)i;
 }
@@ -411,7 +414,7 @@ void snapshot_register_memory(struct snapshot *snapshot, const struct domain *do
 
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index)
 {
-	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
+	for (unsigned i = 0; snapshot && i < snapshot->n_subsystems; i++) {
 		const struct subsystem *subsystem = &snapshot->subsystems[i];
 
 		for (unsigned j = 0; j < subsystem->n_namespaces; j++)

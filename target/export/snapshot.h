@@ -16,6 +16,7 @@
 
 struct conf;
 struct domain;
+struct estate;
 struct health;
 struct record_store;
 struct target_config;
@@ -40,14 +41,14 @@ struct snapshot {
 
 /* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {
-	struct record_store *state; /* of this machine; NULL: nothing survives a restart */
-	struct health *health;	    /* NULL: nothing is counted */
-	uint8_t slots[PORTALS_MAX]; /* for each of config->portals: its place in target->portals */
+	const struct estate *estate; /* of an earlier rblkd, for the first snapshot; NULL: none */
+	struct record_store *state;  /* of this machine; NULL: nothing survives a restart */
+	struct health *health;	     /* NULL: nothing is counted */
+	uint8_t slots[PORTALS_MAX];  /* for each of config->portals: its place in target->portals */
 };
 
 /* Each portal gets the slot of its place in the configuration. */
-void snapshot_runtime_init(struct snapshot_runtime *runtime, struct record_store *state,
-			   struct health *health);
+void snapshot_runtime_init(struct snapshot_runtime *runtime);
 
 /*
  * Control. Begins to open the stores of namespaces that are not in `before` (NULL: none). Never
@@ -92,5 +93,5 @@ bool snapshot_is_discovery(const struct snapshot *snapshot, const char *subnqn);
 
 /* Control: starts registering the memory of ram namespaces with a domain of a device. */
 void snapshot_register_memory(struct snapshot *snapshot, const struct domain *domain);
-/* Control: undoes that, once no poller uses the device. */
+/* Control: undoes that, once no poller uses the device. Accepts NULL. */
 void snapshot_forget_memory(struct snapshot *snapshot, unsigned device_index);

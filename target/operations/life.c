@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/states.h"
 #include "target/association/admission.h"
 #include "target/association/connect.h"
 #include "target/association/fabrics.h"
@@ -66,14 +67,61 @@ int target_init(struct target *target, const struct target_parts *parts)
 	return r == 0 ? cm_new(&target->loop, &target->cm) : r;
 }
 
-int target_export(struct target *target, struct state_directory *state, struct conf *conf)
+#define TO(s) STATE_TO(TARGET_##s)
+
+static const struct state_rule lives[TARGET_LIVES] = {
+	[TARGET_STANDING_BY] = {"standing by", TO(SERVING) | TO(STOPPING)},
+	[TARGET_SERVING] = {"serving", TO(MOVING) | TO(STOPPING)},
+	[TARGET_MOVING] = {"moving", TO(STOPPING)},
+	[TARGET_STOPPING] = {"stopping", 0},
+};
+
+void target_move(struct target *target, enum target_life next)
+{
+	states_move("target", lives, &target->life, next);
+}
+
+int target_prepare(struct target *target)
+{
+	if (target->portals)
+		return 0;
+	snapshot_runtime_init(&target->runtime);
+	return portals_init(target);
+}
+
+/* Devices that are in use already register the memory of namespaces. */
+static void register_memory(struct target *target, struct snapshot *snapshot)
+{
+	for (unsigned i = 0; i < DEVICE_MAX; i++) {
+		const struct domain *domain = &target->devices[i].domain;
+
+		if (domain->pd && !domain->device->limits.is_iwarp)
+			snapshot_register_memory(snapshot, domain);
+	}
+}
+
+static void serve(struct target *target, struct snapshot *snapshot)
+{
+	atomic_store(&target->snapshot, snapshot);
+	register_memory(target, snapshot);
+	target_move(target, TARGET_SERVING);
+	durability_log(snapshot, NULL);
+}
+
+int target_export(struct target *target, struct state_directory *state, const struct estate *estate,
+		  struct conf *conf)
 {
 	struct conf_mark mark = target->config->state_mark;
 	struct snapshot *snapshot;
 	struct error error;
 
-	snapshot_runtime_init(&target->runtime, state ? state_records_new(state) : NULL,
-			      health_new(state, &error));
+	if (target_prepare(target) < 0) {
+		conf_error(conf, (struct conf_mark){0}, "out of memory");
+		return -EINVAL;
+	}
+	target->runtime.state = state ? state_records_new(state) : NULL;
+	target->runtime.health = health_new(state, &error);
+	target->runtime.estate = estate;
 	if (state && !target->runtime.state) {
 		conf_error(conf, mark, "out of memory");
 		return -EINVAL;
@@ -83,15 +131,11 @@ int target_export(struct target *target, struct state_directory *state, struct c
 		return -EINVAL;
 	}
 	incarnation_init(&target->incarnation, target->runtime.health->boot_id);
-	if (portals_init(target) < 0) {
-		conf_error(conf, (struct conf_mark){0}, "out of memory");
-		return -EINVAL;
-	}
 	snapshot = snapshot_build(target->config, &target->runtime, conf, NULL);
+	target->runtime.estate = NULL;
 	if (!snapshot)
 		return -EINVAL;
-	atomic_store(&target->snapshot, snapshot);
-	durability_log(snapshot, NULL);
+	serve(target, snapshot);
 	return 0;
 }
 
@@ -99,10 +143,10 @@ int target_listen(struct target *target)
 {
 	int r;
 
-	check(target->n_pollers > 0 && atomic_load(&target->snapshot));
+	check(target->n_pollers > 0 && target->portals);
 	hosts_set_limits(target);
 	r = portals_open(target);
-	if (r == 0)
+	if (r == 0 && target_is_serving(target))
 		snapshot_keep(atomic_load(&target->snapshot));
 	return r;
 }
@@ -112,7 +156,7 @@ void target_close(struct target *target)
 	portals_close(target);
 }
 
-void target_withdraw(struct target *target)
+void target_close_stores(struct target *target)
 {
 	struct snapshot *snapshot = atomic_load(&target->snapshot);
 
@@ -127,6 +171,11 @@ void target_withdraw(struct target *target)
 	target->runtime.health = NULL;
 	state_records_free(target->runtime.state);
 	target->runtime.state = NULL;
+}
+
+void target_withdraw(struct target *target)
+{
+	target_close_stores(target);
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);
 	portals_deinit(target);

@@ -10,6 +10,9 @@
  *
  * Everything is built before a portal listens, so a host that connects finds everything ready. A
  * poller has a thread of its own (pollers_start), or the caller turns its loop (poller_init).
+ *
+ * A target that takes over from another process listens first, and exports when that one has let go
+ * of the stores: Connects wait in between (operations/succession).
  */
 #pragma once
 
@@ -17,6 +20,7 @@
 #include "target/engine/target.h"
 
 struct conf;
+struct estate;
 struct state_directory;
 
 /* What the caller has decided. All is borrowed until target_deinit. */
@@ -33,16 +37,23 @@ struct target_parts {
 /* Fills all of *target: the loop, the connection manager, the tables of commands, and registries
  * without entries. 0 or -errno; the caller calls target_deinit in either case. */
 int target_init(struct target *target, const struct target_parts *parts);
-/* Opens the stores of the configuration, and fills the slots of the portals. state: borrowed until
- * target_withdraw; NULL: nothing survives a restart. 0; or -EINVAL, and conf has each error with
- * its line. The caller calls target_withdraw in either case. */
-int target_export(struct target *target, struct state_directory *state, struct conf *conf);
-/* Counts a start in the state directory, and opens the portals. Pollers must be there. 0 or -errno
- * (logged). */
+/* target->life becomes that. */
+void target_move(struct target *target, enum target_life next);
+/* Fills the slots of the portals. 0 or -ENOMEM. target_export does it if nothing else has. */
+int target_prepare(struct target *target);
+/* Opens the stores of the configuration, and serves Connects. state: borrowed until
+ * target_withdraw; NULL: nothing survives a restart. estate: what another process has left;
+ * borrowed, may be NULL. 0; or -EINVAL, and conf has each error with its line. The caller calls
+ * target_withdraw in either case. */
+int target_export(struct target *target, struct state_directory *state, const struct estate *estate,
+		  struct conf *conf);
+/* Opens the portals. Pollers must be there. 0 or -errno (logged). */
 int target_listen(struct target *target);
 /* Nothing new is accepted. Connections go on. Accepts one that does not listen. */
 void target_close(struct target *target);
-/* Once no poller runs: saves what must survive, and closes the stores. */
+/* Once no poller runs: saves what must survive, and closes the stores. Accepts none. */
+void target_close_stores(struct target *target);
+/* The same, and once pollers are freed all else that they have used. */
 void target_withdraw(struct target *target);
 /* Accepts one that was half built. */
 void target_deinit(struct target *target);

@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkd: the target daemon. Start, signals, stop. Control thread.
- *
- * Start: configuration, fabric (which may start the program again under the software provider),
- * backends and snapshot, pollers, control socket, and only then portals: a host that connects finds
- * everything ready (R11: a host that is refused a moment too early never retries).
- *
- * Change (SIGHUP): the file is read again and applied, or rejected; see apply.c.
- *
- * Stop (SIGTERM, SIGINT): portals close, each connection finishes its commands and is disconnected,
- * at the latest after 5 s. With the last freed connection the stores are synced, and then the loop
- * ends. A store that cannot be synced makes the exit status 1. A second signal ends the process at
- * once.
+ * rblkd: the target daemon. Its command line and configuration, and the fabric, which may start the
+ * program again under the software provider; daemon.c has the rest. Main thread, which becomes
+ * control.
  */
 #include <errno.h>
 #include <limits.h>
@@ -49,6 +40,7 @@
 #include "target/association/portal.h"
 #include "target/engine/queue.h"
 #include "target/operations/check_mode.h"
+#include "target/operations/daemon.h"
 #include "target/operations/life.h"
 #include "target/operations/stats/metrics.h"
 #include "transport/fabric.h"
@@ -115,261 +107,9 @@ static const struct arg arg_table[] = {
 	{0},
 };
 
-static void notify(const char *state)
-{
-#ifdef HAVE_SYSTEMD
-	sd_notify(0, state);
-#endif
-}
-
-/* ---- stop --------------------------------------------------------------------------------- */
-
-struct daemon {
-	struct target target;
-	struct target_config config;
-	struct conf *conf;
-	struct state_directory *state; /* owned; NULL: none */
-	struct loop_fd signals;
-	struct loop_timer finish_timer;
-	struct loop_timer apply_timer; /* while an apply waits for stores that open */
-	struct last_sync last_sync;
-};
-
-static void on_synced(struct last_sync *sync)
-{
-	loop_stop(sync->loop);
-}
-
-/* systemd otherwise kills the unit after TimeoutStopSec; a disk may need longer. */
-static void ask_for_time(void)
-{
-	notify("EXTEND_TIMEOUT_USEC=30000000");
-}
-
-static void check_stop(struct target *target)
-{
-	struct daemon *d = container_of(target, struct daemon, target);
-
-	drain_continue(target);
-	if (!target->is_stopping || !defect_has_all_stranded(target) || target->n_drops)
-		return;
-	loop_timer_stop(&d->finish_timer);
-	if (!retire_is_synced(&target->retire))
-		return;
-	last_sync_start(&d->last_sync, &target->loop, atomic_load(&target->snapshot));
-}
-
-static void on_finish_timeout(struct loop_timer *timer)
-{
-	struct daemon *d = container_of(timer, struct daemon, finish_timer);
-
-	log_warn("stopping: %u connections do not finish their commands; disconnecting them",
-		 d->target.n_connections);
-	list_for_each_safe (node, &d->target.connections)
-		connection_kill(list_entry(node, struct connection, node), "rblkd is stopping");
-}
-
-static void stop(struct daemon *d)
-{
-	struct target *target = &d->target;
-
-	if (target->is_stopping) {
-		log_warn("stopping at once");
-		_exit(EXIT_FAILED);
-	}
-	notify("STOPPING=1");
-	log_info("stopping: %u connections to finish", target->n_connections);
-	target->is_stopping = true;
-	target_close(target);
-	d->finish_timer.on_expiry = on_finish_timeout;
-	loop_timer_start(&target->loop, &d->finish_timer, DRAIN_S * NSEC_PER_SEC);
-	check_stop(target);
-}
-
-/* SIGHUP */
-
-static void apply(struct daemon *d);
-
-static void on_apply_timer(struct loop_timer *timer)
-{
-	apply(container_of(timer, struct daemon, apply_timer));
-}
-
-static void apply(struct daemon *d)
-{
-	loop_timer_stop(&d->apply_timer);
-	d->apply_timer.on_expiry = on_apply_timer;
-	if (!apply_and_log(&d->target))
-		loop_timer_start(&d->target.loop, &d->apply_timer, APPLY_AGAIN_MS * NSEC_PER_MSEC);
-}
-
-static void on_signal(struct loop_fd *lfd, uint32_t events)
-{
-	struct daemon *d = container_of(lfd, struct daemon, signals);
-	struct signalfd_siginfo info;
-
-	if (read(lfd->fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (info.ssi_signo == SIGHUP)
-		apply(d);
-	else
-		stop(d);
-}
-
-/* ---- start -------------------------------------------------------------------------------- */
-
-static int open_signals(struct daemon *d)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL); /* before threads start: they inherit it */
-	signal(SIGPIPE, SIG_IGN);
-	d->signals = (struct loop_fd){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
-				      .events = EPOLLIN,
-				      .on_event = on_signal};
-	return d->signals.fd < 0 ? -errno : loop_fd_add(&d->target.loop, &d->signals);
-}
-
 static const char *wanted_fabric(const struct target_config *config)
 {
 	return args.fabric ? args.fabric : config->fabric;
-}
-
-/* In a handler of a fatal signal: fatal.h. */
-static void dump_capsules(const void *target, int fd)
-{
-	static const char title[] = "the last capsules of each queue, oldest first:\n";
-
-	if (write(fd, title, sizeof(title) - 1) > 0)
-		capsules_dump(target, fd);
-}
-
-/* Ids begin anywhere: a host that asks about a controller of the rblkd before this one must not
- * meet that of another host. Without randomness they begin with the first. */
-static void scatter_ids(struct target *target)
-{
-	const struct config_controller_ids *ids = &target->config->controller_ids;
-	uint16_t n;
-
-	if (random_bytes(&n, sizeof(n)) == 0)
-		target->last_cntlid = (uint16_t)(ids->min + n % (ids->max - ids->min + 1));
-}
-
-static int init_target(struct daemon *d)
-{
-	const struct target_parts parts = {
-		.config = &d->config,
-		.check_stop = check_stop,
-		.config_path = args.config,
-		.control_socket = args.control_socket,
-		.is_log_level_given = args.log_level < ARRAY_LEN(log_levels),
-	};
-	int r;
-
-	d->last_sync.done = on_synced;
-	d->last_sync.on_progress = ask_for_time;
-	ticks_init();
-	r = target_init(&d->target, &parts);
-	d->target.retire.on_progress = ask_for_time;
-	if (r == 0) {
-		scatter_ids(&d->target);
-		fatal_set_dump(dump_capsules, &d->target);
-	}
-	if (r == 0)
-		r = open_signals(d);
-	return r < 0 ? log_errno(r, "cannot start the control thread") : 0;
-}
-
-/* The state directory is that of the configuration, or systemd's. */
-static bool open_state(struct daemon *d)
-{
-	const char *path = d->config.state_directory ? d->config.state_directory
-						     : getenv("STATE_DIRECTORY");
-	struct error error, report;
-
-	if (!path || *path != '/' || strchr(path, ':')) /* systemd may give several */
-		return true;
-	d->state = state_directory_open(path, &error);
-	if (d->state)
-		return true;
-	error_set(&report, error.code, NULL, "state_directory: %s", error.message);
-	conf_report(d->conf, d->config.state_mark, &report);
-	return false;
-}
-
-static enum exit_code exit_code_of_config(const struct daemon *d)
-{
-	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
-}
-
-static int serve(struct target *target)
-{
-	int r = pollers_start(target);
-
-	if (r == 0)
-		r = control_start(target);
-	if (r == 0)
-		r = metrics_start(target);
-	if (r < 0)
-		return r;
-	health_begin(target->runtime.health, &target->loop, atomic_load(&target->snapshot),
-		     &target->controllers);
-	return target_listen(target);
-}
-
-/* The portals listen last, when everything is built. */
-static enum exit_code start(struct daemon *d)
-{
-	struct target *target = &d->target;
-	int r;
-
-	if (init_target(d) < 0)
-		return EXIT_FAILED;
-	if (!open_state(d) || target_export(target, d->state, d->conf) < 0)
-		return exit_code_of_config(d);
-	r = serve(target);
-	if (r < 0)
-		return error_code_of(r);
-	log_info("ready, portals %u/%u listening", portals_n_listening(target),
-		 portals_n_used(target));
-	notify("READY=1");
-	return EXIT_OK;
-}
-
-/* In reverse order; accepts a daemon that was half started. */
-static void end(struct daemon *d)
-{
-	struct target *target = &d->target;
-
-	loop_timer_stop(&d->finish_timer);
-	loop_timer_stop(&d->apply_timer);
-	target_close(target);
-	metrics_stop(target);
-	control_stop(target);
-	last_sync_free(&d->last_sync);
-	pollers_stop(target);
-	target_withdraw(target);
-	state_directory_close(d->state);
-	fatal_set_dump(NULL, NULL);
-	if (d->signals.loop) {
-		loop_fd_remove(&d->signals);
-		close(d->signals.fd);
-	}
-	target_deinit(target);
-}
-
-/* The device or a disk may still use memory of stranded queues, so nothing is freed. */
-static __attribute__((noreturn)) void end_at_once(struct daemon *d)
-{
-	log_err("stopping with %u connections that are not whole", d->target.n_stranded);
-	target_close(&d->target);
-	control_stop(&d->target);
-	health_end(d->target.runtime.health);
-	_exit(EXIT_FAILED);
 }
 
 /* Bounded: the parser rejects oversized input. */
@@ -430,6 +170,21 @@ static enum exit_code check_only(void)
 	return code;
 }
 
+static enum exit_code serve(struct daemon *d, char **argv)
+{
+	const struct daemon_options options = {
+		.argv = argv,
+		.config_path = args.config,
+		.control_socket = args.control_socket,
+		.is_log_level_given = args.log_level < ARRAY_LEN(log_levels),
+	};
+	enum exit_code code = daemon_start(d, &options);
+
+	if (code == EXIT_OK)
+		loop_run(&d->target.loop);
+	return daemon_end(d, code);
+}
+
 static enum exit_code run(char **argv)
 {
 	static struct daemon d; /* large */
@@ -447,16 +202,8 @@ static enum exit_code run(char **argv)
 		if (is_stdin)
 			lseek(STDIN_FILENO, 0, SEEK_SET);
 		code = (enum exit_code)fabric_select("rblkd", wanted_fabric(&d.config), argv);
-		if (code == EXIT_OK) {
-			code = start(&d);
-			if (code == EXIT_OK)
-				loop_run(&d.target.loop);
-			if (d.target.n_stranded)
-				end_at_once(&d);
-			if (d.last_sync.n_failed)
-				code = EXIT_FAILED;
-			end(&d);
-		}
+		if (code == EXIT_OK)
+			code = serve(&d, argv);
 	}
 	config_release(&d.config);
 	conf_free(d.conf);

@@ -16,6 +16,7 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "base/probe.h"
+#include "target/store/backend_config.h"
 #include "target/store/backend_io.h"
 #include "target/store/limits.h"
 #include "target/store/share.h"
@@ -24,17 +25,6 @@ struct backend_map;
 struct backend_thread;
 struct record_store;
 struct whole;
-
-struct backend_config {
-	const char *path;    /* file, device; rbd: POOL/IMAGE */
-	uint64_t size_bytes; /* ram; file with create */
-	uint32_t block_size; /* of the namespace */
-	bool must_create;
-	bool is_read_only;
-	bool is_shared;			   /* file: others with the same setting may have it, too */
-	const char *ceph_conf, *ceph_user; /* of ops with has_cluster */
-	bool keeps_records;		   /* likewise: see records */
-};
 
 struct backend_ops {
 	const char *name; /* the kind in lists, and the namespace's key in the configuration */
@@ -86,6 +76,9 @@ struct backend_ops {
 	struct record_store *(*records)(struct backend *backend);
 	/* Memory that RDMA can access directly; NULL for most backends. */
 	void *(*memory)(struct backend *backend);
+	/* Control. The file of that memory, which another process may map once this one has let go
+	 * of it: a descriptor that the caller closes, or -errno. NULL: there is none. */
+	int (*share_memory)(struct backend *backend);
 };
 
 struct backend {

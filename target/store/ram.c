@@ -247,11 +247,16 @@ static int extend(struct ram *ram, uint64_t size)
 }
 
 /* Sealed: a process with the file descriptor cannot shrink the memory while it is mapped here. */
-static int map_memory(struct ram *ram, uint64_t size)
+static int map_memory(struct ram *ram, const struct backend_config *config)
 {
+	const struct backend_memory *memory = config->memory;
+	uint64_t size = config->size_bytes;
 	int r;
 
-	ram->fd = memfd_create("rblk-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (memory) /* which may have grown beyond the configuration */
+		size = MAX(size, memory->bytes);
+	ram->fd = memory ? fcntl(memory->fd, F_DUPFD_CLOEXEC, 0)
+			 : memfd_create("rblk-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (ram->fd < 0 || fcntl(ram->fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
 		return -errno;
 	r = reserve(ram, size);
@@ -284,7 +289,7 @@ static int ram_open(const struct backend_config *config, struct backend **ret_ba
 		.can_write_zeroes = true,
 	};
 	ram->backend.whole = whole_new();
-	r = ram->backend.whole ? map_memory(ram, config->size_bytes) : -ENOMEM;
+	r = ram->backend.whole ? map_memory(ram, config) : -ENOMEM;
 	if (r < 0) {
 		error_refuse(error, r, "ram: cannot get %" PRIu64 " bytes of memory: %s",
 			     config->size_bytes, strerror(-r));
@@ -334,6 +339,13 @@ static void *ram_memory(struct backend *backend)
 	return ram_of(backend)->memory;
 }
 
+static int ram_share_memory(struct backend *backend)
+{
+	int fd = fcntl(ram_of(backend)->fd, F_DUPFD_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
 const struct backend_ops backend_ram = {
 	.name = "ram",
 	.key = {.type = CONF_SIZE,
@@ -348,4 +360,5 @@ const struct backend_ops backend_ram = {
 	.resize = ram_resize,
 	.undo_grow = ram_undo_grow,
 	.memory = ram_memory,
+	.share_memory = ram_share_memory,
 };

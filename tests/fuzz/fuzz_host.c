@@ -265,7 +265,7 @@ static void begin_target(unsigned world)
 	if (world & WORLD_STATE)
 		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
 	check(target_init(&env.target, &parts) == 0);
-	check(target_export(&env.target, state, env.conf) == 0);
+	check(target_export(&env.target, state, NULL, env.conf) == 0);
 	snapshot = atomic_load(&env.target.snapshot);
 	put_disk(snapshot, (world & (WORLD_STATE | WORLD_BROKEN_STATE)) == WORLD_BROKEN_STATE);
 	env.poller.complaints = env.poller.auth_refusals = (struct log_limit){0};
@@ -418,7 +418,7 @@ void host_begin(unsigned world, bool is_connected)
 		return;
 	connect_host(0, world & WORLD_DISCOVERY ? NVMF_DISCOVERY_NQN : subnqn, 1, world);
 	connect_host(2, subnqn, 2, world);
-	env.target.is_stopping = world & WORLD_STOPPING;
+	env.target.life = world & WORLD_STOPPING ? TARGET_STOPPING : TARGET_SERVING;
 }
 
 struct queue *host_queue(unsigned i)
@@ -604,7 +604,7 @@ static void play_close(unsigned what)
 		return;
 	}
 	if (what == 0xff) {
-		env.target.is_stopping = true;
+		env.target.life = TARGET_STOPPING;
 		return;
 	}
 	notice_discovery(&env.target);

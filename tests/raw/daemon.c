@@ -255,6 +255,42 @@ void daemon_kill_and_restart(struct daemon *d)
 	launch(d);
 }
 
+void daemon_begin_upgrade(struct daemon *d)
+{
+	struct json_object *result = NULL;
+	struct error error;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/sock", d->folder);
+	if (rpc_call(path, "upgrade", NULL, PATIENCE_S * 1000, &result, &error) < 0)
+		fail_msg("upgrade: %s", error.message);
+	d->successor = json_object_get_int(json_object_object_get(result, "successor"));
+	json_object_put(result);
+}
+
+void daemon_end_upgrade(struct daemon *d)
+{
+	uint64_t deadline = clock_ns() + PATIENCE_S * NSEC_PER_SEC;
+	int status = -1;
+
+	while (!daemon_has_ended(d, &status)) {
+		if (clock_ns() > deadline) {
+			daemon_show_log(d);
+			fail_msg("rblkd does not end for its successor");
+		}
+		usleep(2000);
+	}
+	assert_int_equal(status, 0);
+	d->pid = d->successor;
+	d->has_ended = false;
+}
+
+void daemon_upgrade(struct daemon *d)
+{
+	daemon_begin_upgrade(d);
+	daemon_end_upgrade(d);
+}
+
 void daemon_terminate(struct daemon *d)
 {
 	kill(d->pid, SIGTERM);

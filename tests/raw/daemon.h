@@ -13,6 +13,7 @@ struct daemon {
 	bool is_terminated, keeps_state;
 	bool has_ended; /* status is waitpid's status then */
 	int status;
+	pid_t successor; /* between daemon_begin_upgrade and daemon_end_upgrade */
 	uint16_t port;
 	uint16_t second_port; /* of a second portal, q; 0: there is none */
 	char folder[64];      /* holds its configuration, socket, log and disk image */
@@ -48,6 +49,12 @@ void daemon_start_keeping(struct daemon *d);
 void daemon_kill_and_restart(struct daemon *d);
 /* Ends it with SIGTERM, which must end with 0 within some seconds, and starts it again. */
 void daemon_restart(struct daemon *d);
+/* Another process takes over, by the method of rblkctl upgrade; d is that one afterwards. The
+ * caller is a subreaper (prctl). */
+void daemon_upgrade(struct daemon *d);
+/* The two halves of it. */
+void daemon_begin_upgrade(struct daemon *d);
+void daemon_end_upgrade(struct daemon *d);
 /*
  * Starts a daemon that has ended, and waits: true when it is ready, though perhaps without its
  * portal; false when it has ended, *ret_status is waitpid's status then.

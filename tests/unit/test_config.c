@@ -60,7 +60,7 @@ static struct snapshot *build(struct reading *r)
 {
 	struct snapshot_runtime runtime;
 
-	snapshot_runtime_init(&runtime, NULL, NULL);
+	snapshot_runtime_init(&runtime);
 	return snapshot_build(&r->config, &runtime, r->conf, NULL);
 }
 

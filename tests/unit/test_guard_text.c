@@ -47,14 +47,29 @@ static struct guard *fresh(bool is_volatile)
 static struct guard *restart(struct reservation *reservation, struct bad_blocks *bad,
 			     unsigned write_protect, bool is_volatile)
 {
+	const struct guard_kept kept = {reservation, bad, write_protect};
 	struct guard *before = fresh(is_volatile), *after = fresh(is_volatile);
 	char *text;
 
-	assert_int_equal(
-		guard_format(before, &(struct guard_kept){reservation, bad, write_protect}, &text),
-		0);
+	assert_int_equal(guard_format(before, &kept, &text), 0);
 	if (text && guard_parse(after, text) < 0)
 		fail_msg("written, and not read again: %s", text);
+	free(text);
+	guard_unref(before);
+	return after;
+}
+
+/* What a process reads that takes over; likewise. */
+static struct guard *succeed(struct reservation *reservation, struct bad_blocks *bad,
+			     unsigned write_protect, bool is_volatile)
+{
+	const struct guard_kept kept = {reservation, bad, write_protect};
+	struct guard *before = fresh(is_volatile), *after = fresh(is_volatile);
+	char *text;
+
+	assert_int_equal(guard_format_all(before, &kept, &text), 0);
+	if (text && guard_inherit(after, text) < 0)
+		fail_msg("left, and not read again: %s", text);
 	free(text);
 	guard_unref(before);
 	return after;
@@ -230,13 +245,26 @@ static void expect_kept(struct reservation *state)
 	guard_unref(guard);
 }
 
+static void expect_inherited(struct reservation *state)
+{
+	struct guard *guard = succeed(state, NULL, 0, false);
+	const struct reservation *kept = atomic_load(&guard->reservation);
+
+	assert_non_null(kept);
+	assert_true(is_equal(kept, state));
+	assert_int_equal(kept->generation, state->generation);
+	guard_unref(guard);
+}
+
 static void go_on_from(const struct reservation *state)
 {
 	for (unsigned i = 0; i < walk.n_steps; i++) {
 		struct reservation *next;
 
-		if (take_step(state, i, &next) == NVME_OK && is_new(next))
+		if (take_step(state, i, &next) == NVME_OK && is_new(next)) {
 			expect_kept(next);
+			expect_inherited(next);
+		}
 	}
 }
 
@@ -374,6 +402,11 @@ static void bad_blocks_and_protection(void **state)
 	/* State that ends with this rblkd, or with the contents of memory. */
 	guard = restart(NULL, set, NVME_WP_UNTIL_POWER_CYCLE, true);
 	assert_int_equal(guard_flags(guard), 0);
+	guard_unref(guard);
+	guard = succeed(NULL, set, NVME_WP_UNTIL_POWER_CYCLE, true);
+	assert_int_equal(atomic_load(&guard->write_protect), NVME_WP_UNTIL_POWER_CYCLE);
+	assert_int_equal(guard_flags(guard), GUARD_BAD_BLOCKS | GUARD_PROTECTED);
+	assert_int_equal(atomic_load(&guard->bad_blocks)->n, set->n);
 	guard_unref(guard);
 	free(set);
 	/* All blocks are readable again. */

@@ -66,6 +66,13 @@ int client_call(const struct options *options, const char *method, struct json_o
 			 error.message);
 }
 
+int client_try(const struct options *options, const char *method, struct json_object **ret_result)
+{
+	struct error error;
+
+	return rpc_call(options->socket, method, NULL, TIMEOUT_MS, ret_result, &error);
+}
+
 /* They hold their I/O, or fail it: an administrator has to know that. */
 void print_cut_hosts(struct json_object *answer)
 {

@@ -62,6 +62,7 @@ int main(int argc, char **argv)
 		{"host disconnect", run_host_disconnect, "end the associations of a host"},
 		{"registrant list", run_registrant_list, "list hosts registered for reservations"},
 		{"registrant drop", run_registrant_drop, "end the registration of a host"},
+		{"upgrade", run_upgrade, "let a newer rblkd take over, without a pause for hosts"},
 		{"gen-key", run_gen_key, "generate a DH-HMAC-CHAP secret"},
 		{0},
 	};

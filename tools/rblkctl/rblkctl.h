@@ -39,6 +39,7 @@ int run_qos_set(int argc, char **argv);
 int run_host_disconnect(int argc, char **argv);
 int run_registrant_list(int argc, char **argv);
 int run_registrant_drop(int argc, char **argv);
+int run_upgrade(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
 
 /* Fills options and the first positional argument; returns as args_parse does. */
@@ -63,6 +64,10 @@ int run_one_call(const struct one_call *call, int argc, char **argv);
  * which the caller puts; or an exit code, and the error is printed. */
 int client_call(const struct options *options, const char *method, struct json_object *params,
 		struct json_object **ret_result);
+
+/* The same for a call that may find no rblkd, as between two of them: -errno then, and nothing is
+ * printed. */
+int client_try(const struct options *options, const char *method, struct json_object **ret_result);
 
 /* Warns on stderr of each host that "hosts_without_path" of an answer names. */
 void print_cut_hosts(struct json_object *answer);

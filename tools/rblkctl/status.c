@@ -260,6 +260,20 @@ static void print_stores(struct json_object *stores)
 /* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
  * for every subsystem. Then the associations that have ended, and wait for their disks: hosts that
  * use Cross-Controller Reset, or connect again, wait for these, too. */
+/* Not of one that went well. */
+static void print_upgrade(struct json_object *upgrade)
+{
+	const char *state = upgrade ? answer_string(upgrade, "state") : "done";
+
+	if (!strcmp(state, "failed") || !strcmp(state, "undone"))
+		printf("\nthe last upgrade %s: %s\n",
+		       strcmp(state, "failed") ? "was undone" : "failed",
+		       answer_string(upgrade, "reason"));
+	else if (strcmp(state, "done") != 0)
+		printf("\nupgrade: %s; process %" PRIu64 " takes over\n", state,
+		       answer_number(upgrade, "successor"));
+}
+
 static void print_fencing(struct json_object *fencing)
 {
 	struct json_object *quiescing = answer_member(fencing, "quiescing");
@@ -368,6 +382,7 @@ int run_status(int argc, char **argv)
 		print_durability(answer_member(status, "durability"));
 		print_stores(answer_member(status, "stores"));
 		print_fencing(answer_member(status, "fencing"));
+		print_upgrade(answer_member(status, "upgrade"));
 		print_smart(answer_member(status, "smart"));
 		print_holders(&options, answer_member(status, "holders"));
 		if (answer_number(status, "failed_namespaces"))

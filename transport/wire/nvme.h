@@ -571,6 +571,8 @@ enum {
 
 /* Asynchronous event results, dword 0 (figure 146): type | information << 8 | log page << 16. */
 enum {
+	/* Error status: Persistent Internal Error. Linux 6.0 and later reset the controller. */
+	NVME_AER_PERSISTENT_ERROR = 0x00010300,
 	NVME_AER_NS_CHANGED = 0x00040002,
 	NVME_AER_ANA_CHANGED = 0x000c0302,
 	NVME_AER_CROSS_RESET = 0x001ef402,

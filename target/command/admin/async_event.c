@@ -16,6 +16,8 @@ static const struct {
 	uint32_t mask;	 /* bit of feature 0Bh */
 	uint32_t result; /* dword 0 */
 } events[] = {
+	/* First, and never masked: for the host all others are over with it. */
+	{EVENT_MOVING, 0, NVME_AER_PERSISTENT_ERROR},
 	{EVENT_NS_CHANGED, NVME_OAES_NS_ATTR, NVME_AER_NS_CHANGED},
 	{EVENT_DISCOVERY_CHANGED, NVME_OAES_DISCOVERY, NVME_AER_DISCOVERY_CHANGED},
 	{EVENT_ANA_CHANGED, NVME_OAES_ANA, NVME_AER_ANA_CHANGED},

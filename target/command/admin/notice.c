@@ -42,6 +42,8 @@ static void on_notice(struct loop_msg *msg)
 		async_event_raise(controller, EVENT_ANA_CHANGED);
 	if (atomic_exchange(&controller->notice.has_lost_host, false))
 		async_event_raise(controller, EVENT_LOST_HOST);
+	if (atomic_exchange(&controller->notice.is_moving, false))
+		async_event_raise(controller, EVENT_MOVING);
 }
 
 /* ---- control ------------------------------------------------------------------------------ */
@@ -99,6 +101,18 @@ void notice_lost_host(struct controller *controller)
 		return;
 	atomic_store(&controller->notice.has_lost_host, true);
 	send_notice(controller);
+}
+
+void notice_moving(struct target *target)
+{
+	list_for_each (node, &target->controllers) {
+		struct controller *controller = list_entry(node, struct controller, node);
+
+		if (!can_be_told(controller))
+			continue;
+		atomic_store(&controller->notice.is_moving, true);
+		send_notice(controller);
+	}
 }
 
 void notice_discovery(struct target *target)

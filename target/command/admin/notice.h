@@ -19,5 +19,7 @@ unsigned notice_namespace(struct target *target, const char *subnqn, uint32_t ns
 unsigned notice_ana(struct target *target, const char *subnqn, unsigned portal);
 /* Control. Another controller has lost the host of this one: its log page 1Fh has a new entry. */
 void notice_lost_host(struct controller *controller);
+/* Control. Another rblkd takes over: hosts shall connect again, at once. */
+void notice_moving(struct target *target);
 /* Control. The discovery log may have changed: notifies discovery controllers. */
 void notice_discovery(struct target *target);

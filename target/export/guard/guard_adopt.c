@@ -60,6 +60,26 @@ int guard_parse(struct guard *guard, const char *text)
 	return r;
 }
 
+int guard_inherit(struct guard *guard, const char *text)
+{
+	struct guard_kept kept, read = guard_valid(guard), unused = read;
+	int r = guard_read(text, &kept);
+
+	if (r < 0)
+		return r;
+	if (guard_is_shared(guard)) {
+		unused = kept;
+		kept.reservation = read.reservation;
+		kept.bad_blocks = read.bad_blocks;
+		if (kept.write_protect != NVME_WP_UNTIL_POWER_CYCLE)
+			kept.write_protect = read.write_protect;
+	}
+	guard_publish(guard, &kept);
+	free(unused.reservation);
+	free(unused.bad_blocks);
+	return 0;
+}
+
 void guard_note(struct guard *guard, int error)
 {
 	const char *place = guard->store->place;

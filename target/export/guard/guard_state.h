@@ -36,6 +36,10 @@ void guard_refresh(struct pass *owner, void (*on_fresh)(struct pass *owner, int 
 
 /* Restores the state from the record. 0; or -errno and *error. */
 int guard_load(struct guard *guard, struct error *error);
+/* Before the first command arrives: takes over what guard_format_all of an earlier rblkd has
+ * written. Where others share the record, it keeps the reservations that it has read there. As
+ * guard_read. */
+int guard_inherit(struct guard *guard, const char *text);
 /* Once pollers have stopped: saves an unkept state, if that is possible now. */
 void guard_settle(struct guard *guard);
 
@@ -43,6 +47,8 @@ void guard_settle(struct guard *guard);
 
 /* The state as text, which the caller frees; *ret_text is NULL without any state. 0 or -ENOMEM. */
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
+/* The same, also with what a restart or a loss of power ends: for guard_inherit. */
+int guard_format_all(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
 /* The state of a text, which the caller owns. 0; -EINVAL: guard_format never writes such a text;
  * -ENOMEM. */
 int guard_read(const char *text, struct guard_kept *ret_kept);

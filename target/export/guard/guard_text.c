@@ -6,11 +6,12 @@
  *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
  *     "nqn": "..."}, ...], "generation": 7, "persistent": false}}
  *
- * Only a record that several rblkd share has the last two. It then also has a reservation that
+ * The text for an rblkd that takes over has all of it, and "write_protected_until_power_cycle". Of
+ * records, only one that several rblkd share has the last two. It then also has a reservation that
  * hosts did not ask to persist: the end of one rblkd is no loss of power of the store. An earlier
  * rblkd wrote no "nqn"; the host of such a registrant is unknown. A namespace without any state has
- * no record. Numbers that need all 64 bits are strings. This file can read all that it
- * writes, whatever hosts have done (tests/unit/test_guard_text.c).
+ * no record. Numbers that need all 64 bits are strings. This file can read all that it writes,
+ * whatever hosts have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,6 +23,8 @@
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/reservation.h"
+
+#define UNTIL_POWER_CYCLE "write_protected_until_power_cycle"
 
 /* ---- to text -------------------------------------------------------------------------------- */
 
@@ -80,23 +83,34 @@ static struct json_object *bad_blocks_to_json(const struct bad_blocks *set)
 	return list;
 }
 
+/* Which state: for the next start, or for a process that goes on with the medium as it is. */
+enum extent {
+	EXTENT_KEPT,
+	EXTENT_ALL,
+};
+
 /* NULL: no state to save. */
-static struct json_object *to_json(const struct guard *guard, const struct guard_kept *kept)
+static struct json_object *to_json(const struct guard *guard, const struct guard_kept *kept,
+				   enum extent extent)
 {
 	struct reservation *reservation = kept->reservation;
 	const struct bad_blocks *bad = kept->bad_blocks;
-	bool has_all = guard->store && guard->store->is_shared;
+	bool is_all = extent == EXTENT_ALL;
+	bool has_all = is_all || (guard->store && guard->store->is_shared);
 	bool is_reserved = reservation && (reservation->is_persistent || has_all);
-	bool has_bad = bad && bad->n && !guard->is_volatile;
+	bool has_bad = bad && bad->n && (is_all || !guard->is_volatile);
 	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;
+	bool is_until_power_cycle = is_all && kept->write_protect == NVME_WP_UNTIL_POWER_CYCLE;
 	struct json_object *object;
 
-	if (!is_reserved && !has_bad && !is_protected)
+	if (!is_reserved && !has_bad && !is_protected && !is_until_power_cycle)
 		return NULL;
 	object = json_object_new_object();
 	json_add(object, "version", json_object_new_int(GUARD_FORMAT));
 	if (is_protected)
 		json_add(object, "write_protected", json_object_new_boolean(true));
+	if (is_until_power_cycle)
+		json_add(object, UNTIL_POWER_CYCLE, json_object_new_boolean(true));
 	if (has_bad)
 		json_add(object, "uncorrectable", bad_blocks_to_json(bad));
 	if (is_reserved)
@@ -104,7 +118,8 @@ static struct json_object *to_json(const struct guard *guard, const struct guard
 	return object;
 }
 
-int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text)
+static int format(const struct guard *guard, const struct guard_kept *kept, enum extent extent,
+		  char **ret_text)
 {
 	struct json_object *object;
 	const char *text;
@@ -112,7 +127,7 @@ int guard_format(const struct guard *guard, const struct guard_kept *kept, char 
 
 	*ret_text = NULL;
 	json_is_whole(); /* resets its flag: earlier texts do not count */
-	object = to_json(guard, kept);
+	object = to_json(guard, kept, extent);
 	text = object ? json_object_to_json_string(object) : NULL;
 	is_whole = json_is_whole() && (!object || json_is_text_of(text, object));
 	if (is_whole && text) {
@@ -123,14 +138,17 @@ int guard_format(const struct guard *guard, const struct guard_kept *kept, char 
 	return is_whole ? 0 : -ENOMEM;
 }
 
-/* ---- from text ------------------------------------------------------------------------------ */
-
-static bool get(struct json_object *object, const char *key, json_type type,
-		struct json_object **ret_value)
+int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text)
 {
-	return json_object_object_get_ex(object, key, ret_value) &&
-	       json_object_is_type(*ret_value, type);
+	return format(guard, kept, EXTENT_KEPT, ret_text);
 }
+
+int guard_format_all(const struct guard *guard, const struct guard_kept *kept, char **ret_text)
+{
+	return format(guard, kept, EXTENT_ALL, ret_text);
+}
+
+/* ---- from text ------------------------------------------------------------------------------ */
 
 static bool get_hostid(struct json_object *object, uint8_t *ret_hostid)
 {
@@ -191,8 +209,8 @@ static bool get_registrant(struct json_object *object, struct registrant *ret_re
 	struct json_object *host, *key, *nqn;
 
 	return json_object_is_type(object, json_type_object) &&
-	       get(object, "host", json_type_string, &host) &&
-	       get(object, "key", json_type_string, &key) &&
+	       json_get(object, "host", json_type_string, &host) &&
+	       json_get(object, "key", json_type_string, &key) &&
 	       get_hostid(host, ret_registrant->hostid) && get_key(key, &ret_registrant->key) &&
 	       (!json_object_object_get_ex(object, "nqn", &nqn) ||
 		(json_object_is_type(nqn, json_type_string) && get_name(nqn, ret_nqn)));
@@ -216,9 +234,9 @@ static struct reservation *get_reservation(struct json_object *object)
 	bool has_holder;
 	size_t n;
 
-	if (!get(object, "type", json_type_int, &type) ||
-	    !get(object, "holder", json_type_int, &holder) ||
-	    !get(object, "registrants", json_type_array, &list) ||
+	if (!json_get(object, "type", json_type_int, &type) ||
+	    !json_get(object, "holder", json_type_int, &holder) ||
+	    !json_get(object, "registrants", json_type_array, &list) ||
 	    !get_optional(object, "persistent", json_type_boolean, &persistent) ||
 	    !get_generation(object, &generation))
 		return NULL;
@@ -284,17 +302,20 @@ static struct bad_blocks *get_bad_blocks(struct json_object *list)
 /* What it has read stays in *kept when it fails. */
 static bool read_object(struct json_object *object, struct guard_kept *kept)
 {
-	struct json_object *version, *is_protected, *bad, *reservation;
+	struct json_object *version, *is_protected, *until_power_cycle, *bad, *reservation;
 
-	if (!get(object, "version", json_type_int, &version) ||
+	if (!json_get(object, "version", json_type_int, &version) ||
 	    json_object_get_int(version) != GUARD_FORMAT)
 		return false;
 	if (!get_optional(object, "write_protected", json_type_boolean, &is_protected) ||
+	    !get_optional(object, UNTIL_POWER_CYCLE, json_type_boolean, &until_power_cycle) ||
 	    !get_optional(object, "uncorrectable", json_type_array, &bad) ||
 	    !get_optional(object, "reservation", json_type_object, &reservation))
 		return false;
 	if (is_protected && json_object_get_boolean(is_protected))
 		kept->write_protect = NVME_WP_PROTECTED;
+	if (until_power_cycle && json_object_get_boolean(until_power_cycle))
+		kept->write_protect = NVME_WP_UNTIL_POWER_CYCLE;
 	if (bad && !(kept->bad_blocks = get_bad_blocks(bad)))
 		return false;
 	return !reservation || (kept->reservation = get_reservation(reservation));

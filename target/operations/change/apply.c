@@ -459,7 +459,7 @@ static void run(struct apply *a, const char *path, enum apply_mode mode)
 {
 	const struct config_change *fixed;
 
-	if (a->target->is_stopping) {
+	if (!target_is_serving(a->target)) {
 		refuse(a, EXIT_BUSY, "rblkd is stopping");
 		return;
 	}

@@ -13,7 +13,7 @@
 
 static const char *why_drained(const struct connection *c)
 {
-	if (c->target->is_stopping)
+	if (c->target->life == TARGET_STOPPING)
 		return "rblkd is stopping";
 	return portal_is_drained(c->portal) ? "the portal is drained" : NULL;
 }

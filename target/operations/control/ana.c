@@ -202,7 +202,7 @@ struct json_object *control_ana_set(void *context, struct json_object *params, s
 	if (!wish.subsystem || !read_state(params, &wish, error) ||
 	    !read_group(params, &wish, error) || !read_portal(target, params, &wish, error))
 		return NULL;
-	if (target->is_stopping)
+	if (!target_is_serving(target))
 		return rpc_refuse(error, EXIT_BUSY, "", "rblkd is stopping");
 	cut = list_cut(target, &wish);
 	if (!cut || ana_change(target, wish.subsystem->nqn, wish.group, wish.portal_mask,

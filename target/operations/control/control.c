@@ -15,6 +15,7 @@
  *   clear            io_errors.c
  *   registrant_list, registrant_drop    registrant.c
  *   host_disconnect    host.c
+ *   upgrade            upgrade.c
  *
  * The state is "degraded" if the store of a namespace had an error or its cluster does not serve, a
  * state file may differ from the valid state, or a portal does not listen.
@@ -45,6 +46,7 @@
 #include "target/operations/control/portal.h"
 #include "target/operations/control/qos.h"
 #include "target/operations/control/registrant.h"
+#include "target/operations/control/upgrade.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/association/portal.h"
@@ -89,7 +91,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	struct json_object *o = json_object_new_object();
 	unsigned n_namespaces, n_failed, n_degraded, n_up = portals_n_listening(target);
 	unsigned n_refusing, n_unkept = control_count_unkept(target, &n_refusing), n_ill;
-	struct json_object *stores = control_list_stores(target, &n_ill);
+	struct json_object *stores = control_list_stores(target, &n_ill), *upgrade;
 	bool is_well = !n_unkept && !target->n_defects && n_up == portals_n_used(target);
 
 	control_count_namespaces(target, &n_namespaces, &n_failed, &n_degraded);
@@ -100,9 +102,9 @@ static struct json_object *call_status(void *context, struct json_object *params
 	control_add_number(o, "pid", (uint64_t)getpid());
 	control_add_seconds_since(o, "uptime_s", target->start_ns);
 	control_add_string(o, "state",
-			   target->is_stopping ? "stopping"
-			   : is_well	       ? "ok"
-					       : "degraded");
+			   !target_is_serving(target) ? "stopping"
+			   : is_well		      ? "ok"
+						      : "degraded");
 	control_add_number(o, "workers", target->n_pollers);
 	control_add_number(o, "portals_up", n_up);
 	json_add(o, "portals", control_list_portals(target));
@@ -118,6 +120,8 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "fencing", control_show_fencing(target));
 	json_add(o, "smart", show_smart(target));
+	if ((upgrade = control_show_upgrade(target)))
+		json_add(o, "upgrade", upgrade);
 	json_add(o, "holders", control_list_holders(target));
 	control_add_number(o, "hosts", control_count_hosts(target));
 	control_add_number(o, "connections", target->n_connections);
@@ -159,6 +163,7 @@ static const struct rpc_method methods[] = {
 	{"registrant_drop", control_registrant_drop},
 	{"host_disconnect", control_host_disconnect},
 	{"capture", control_capture},
+	{"upgrade", control_upgrade},
 	{0}, /* one for each line */
 };
 

@@ -83,7 +83,7 @@ struct json_object *control_drain(void *context, struct json_object *params, str
 	if (!portal)
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list portals",
 				  "there is no portal '%s'", name);
-	if (target->is_stopping)
+	if (!target_is_serving(target))
 		return rpc_refuse(error, EXIT_BUSY, "",
 				  "rblkd is stopping, and with it portal '%s'", name);
 	if (!json_object_get_boolean(undo)) {

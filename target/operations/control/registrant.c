@@ -248,7 +248,7 @@ static bool may_drop(const struct target *target, const struct resv_drop *wish, 
 	if (!subsystem || !subsystem_namespace(subsystem, wish->nsid))
 		return rpc_refuse(error, EXIT_NOT_FOUND, "rblkctl list namespaces",
 				  "there is no namespace %u in %s", wish->nsid, wish->subnqn);
-	if (target->is_stopping)
+	if (!target_is_serving(target))
 		return rpc_refuse(error, EXIT_BUSY, "", "rblkd is stopping");
 	if (!is_forced && is_connected(target, wish->subnqn, wish->hostid))
 		return rpc_refuse(error, EXIT_BUSY,

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The estate: what an rblkd leaves to the one that takes over its namespaces without a loss of
+ * power (operations/succession). It is the state that no configuration has and that a restart would
+ * lose: the memory of ram namespaces, their identity, and all of each guard's state, also what
+ * hosts did not ask to persist.
+ *
+ * It travels as a text, and memory as file descriptors beside it, in the order of the text:
+ *
+ *   {"version": 1, "moving_ns": 123, "last_cntlid": 7,
+ *    "namespaces": [{"subsystem": NQN, "nsid": 1, "uuid": "...", "memory_bytes": 1048576,
+ *                    "guard": "..."}, ...],
+ *    "ana": [{"subsystem": NQN, "group": 1, "portal": "a", "state": 2}, ...],
+ *    "drained": ["a", ...]}
+ *
+ * The text comes from a process of the same user, of an older or a newer release, and is checked
+ * all the same. Control thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uuid/uuid.h>
+
+#include "target/store/backend.h"
+#include "transport/wire/fabrics.h"
+
+struct json_object;
+
+enum {
+	ESTATE_FORMAT = 1,
+	ESTATE_BYTES_MAX = 64 * 1024 * 1024,
+};
+
+/* Of one namespace. */
+struct inheritance {
+	char subnqn[NVMF_NQN_MAX + 1];
+	uint32_t nsid;
+	uuid_t uuid;
+	struct backend_memory memory; /* its fd is owned; -1: the store is no memory */
+	char *guard;		      /* owned: text of guard_format_all; NULL: no state */
+};
+
+struct estate {
+	struct json_object *json;	/* owned; NULL: there is none */
+	struct inheritance *namespaces; /* owned */
+	unsigned n_namespaces;
+};
+
+/* Reads a text. memory: its file descriptors, which the estate owns from here on, also if this
+ * fails; n of them. 0, or -EINVAL or -ENOMEM, and there is none. */
+int estate_read(const char *text, const int *memory, unsigned n, struct estate *ret_estate);
+void estate_free(struct estate *estate); /* accepts a zeroed one */
+
+/* NULL: nothing was left to that namespace. estate may be NULL. */
+const struct inheritance *estate_find(const struct estate *estate, const char *subnqn,
+				      uint32_t nsid);
+/* A number of json by its key; 0: there is none. */
+uint64_t estate_number(const struct estate *estate, const char *key);

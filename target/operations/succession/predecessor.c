@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See predecessor.h. */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/check.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/states.h"
+#include "target/association/portal.h"
+#include "target/command/admin/notice.h"
+#include "target/operations/change/apply.h"
+#include "target/operations/life.h"
+#include "target/operations/succession/collect.h"
+#include "target/operations/succession/message.h"
+#include "target/operations/succession/predecessor.h"
+#include "target/operations/succession/successor.h"
+
+enum {
+	PREPARE_S = 60, /* devices and buffers may take long to register */
+	OPEN_S = 10,
+	MOVE_MS = 1000, /* for hosts to leave by themselves */
+	SERVE_S = 60,
+	INHERITED_FD = 3,
+};
+
+#define TO(s) STATE_TO(PREDECESSOR_##s)
+
+static const struct state_rule states[PREDECESSOR_STATES] = {
+	[PREDECESSOR_RESTS] = {"resting", TO(PREPARES)},
+	[PREDECESSOR_PREPARES] = {"preparing", TO(RESTS) | TO(OPENS)},
+	[PREDECESSOR_OPENS] = {"opening", TO(RESTS) | TO(MOVES)},
+	[PREDECESSOR_MOVES] = {"moving", TO(RESTS) | TO(LEAVES)},
+	[PREDECESSOR_LEAVES] = {"leaving", TO(RESTS)},
+};
+
+const char *predecessor_state_name(const struct predecessor *p)
+{
+	return states[p->state].name;
+}
+
+static void move(struct predecessor *p, enum predecessor_state next)
+{
+	states_move("predecessor", states, &p->state, next);
+}
+
+bool predecessor_is_ending(const struct predecessor *p)
+{
+	return p->state >= PREDECESSOR_MOVES;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_limit(struct loop_timer *timer);
+
+void predecessor_init(struct predecessor *p, struct target *target, char *const *argv)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	*p = (struct predecessor){
+		.target = target, .argv = argv, .socket.fd = -1, .limit.on_expiry = on_limit};
+	path[n > 0 ? n : 0] = '\0';
+	p->path = strdup(path);
+}
+
+static void forget_heir(struct predecessor *p)
+{
+	loop_timer_stop(&p->limit);
+	loop_fd_remove(&p->socket);
+	if (p->socket.fd >= 0)
+		close(p->socket.fd);
+	p->socket.fd = -1;
+	if (p->heir)
+		waitpid(p->heir, NULL, WNOHANG);
+	p->heir = 0;
+}
+
+/* What it has opened is closed when this returns. */
+static void kill_heir(struct predecessor *p)
+{
+	if (p->heir && kill(p->heir, SIGKILL) == 0)
+		waitpid(p->heir, NULL, 0);
+	p->heir = 0;
+}
+
+void predecessor_free(struct predecessor *p)
+{
+	forget_heir(p);
+	estate_free(&p->estate);
+	free(p->path);
+	p->path = NULL;
+}
+
+/* ---- starting the successor ------------------------------------------------------------------ */
+
+/* The environment of this process, with the word for the successor. The caller frees it. */
+static char **make_environment(char *word)
+{
+	unsigned n = 0;
+	char **environment;
+
+	while (environ[n])
+		n++;
+	environment = calloc(n + 2, sizeof(*environment));
+	if (!environment)
+		return NULL;
+	environment[0] = word;
+	for (unsigned i = 0, to = 1; i < n; i++)
+		if (strncmp(environ[i], SUCCESSOR_VARIABLE "=", sizeof(SUCCESSOR_VARIABLE)) != 0)
+			environment[to++] = environ[i];
+	return environment;
+}
+
+static int spawn(struct predecessor *p, int socket)
+{
+	char word[] = SUCCESSOR_VARIABLE "=3";
+	_autofree_ char **environment = make_environment(word);
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	int r;
+
+	static_assert(INHERITED_FD == 3, "the word");
+	if (!environment || !p->path)
+		return -ENOMEM;
+	sigemptyset(&none);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, socket, INHERITED_FD);
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &none);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	r = posix_spawn(&p->heir, p->path, &actions, &attributes, p->argv, environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	if (r)
+		p->heir = 0;
+	return -r;
+}
+
+/* Both would differ in what they export to connected hosts. */
+static int compare_file(struct predecessor *p, struct error *error)
+{
+	struct apply_report report;
+	int r = 0;
+
+	apply_file(p->target, NULL, APPLY_SHOW, &report);
+	if (report.error.code != EXIT_OK)
+		r = error_refuse(error, -EINVAL,
+				 "the configuration file is wrong: rblkctl diff shows where");
+	else if (report.changes.n)
+		r = error_refuse(
+			error, -EBUSY,
+			"the configuration file differs from what runs: rblkctl diff shows how; apply it first");
+	apply_report_free(&report);
+	return r;
+}
+
+static int check_begin(struct predecessor *p, struct error *error)
+{
+	if (!target_is_serving(p->target))
+		return error_refuse(error, -EBUSY, "rblkd is stopping");
+	if (p->state != PREDECESSOR_RESTS)
+		return error_refuse(error, -EBUSY,
+				    "an upgrade is under way: process %d is its successor",
+				    p->heir);
+	if (getpid() == 1)
+		return error_refuse(
+			error, -EINVAL,
+			"rblkd is process 1 of its container, which ends with it: restart the container");
+	if (!strcmp(p->target->config_path, "-"))
+		return error_refuse(
+			error, -EINVAL,
+			"rblkd has its configuration from standard input, which another one cannot read");
+	return compare_file(p, error);
+}
+
+static void on_message(struct loop_fd *lfd, uint32_t events);
+
+int predecessor_begin(struct predecessor *p, struct error *error)
+{
+	int ends[2], r = check_begin(p, error);
+
+	if (r < 0)
+		return r;
+	r = message_pair(ends);
+	if (r < 0)
+		return error_refuse(error, r, "cannot make a socket: %s", strerror(-r));
+	p->socket = (struct loop_fd){.fd = ends[0], .events = EPOLLIN, .on_event = on_message};
+	r = loop_fd_add(&p->target->loop, &p->socket);
+	if (r == 0)
+		r = spawn(p, ends[1]);
+	close(ends[1]);
+	if (r < 0) {
+		forget_heir(p);
+		return error_refuse(error, r, "cannot start %s: %s", p->path ?: "rblkd",
+				    strerror(-r));
+	}
+	p->failure = (struct error){0};
+	move(p, PREDECESSOR_PREPARES);
+	loop_timer_start(&p->target->loop, &p->limit, PREPARE_S * NSEC_PER_SEC);
+	log_info("upgrade: process %d prepares to take over", p->heir);
+	return 0;
+}
+
+/* ---- until the successor listens ------------------------------------------------------------- */
+
+static void note_failure(struct predecessor *p, const char *why)
+{
+	error_set(&p->failure, EXIT_FAILED, NULL, "%s", why);
+	log_err("upgrade: %s; this process goes on", why);
+}
+
+/* Nothing has changed for hosts. */
+static void abandon(struct predecessor *p, const char *why)
+{
+	bool was_open = p->state == PREDECESSOR_OPENS;
+
+	kill_heir(p);
+	forget_heir(p);
+	move(p, PREDECESSOR_RESTS);
+	note_failure(p, why);
+	if (was_open)
+		(void)portals_open(p->target); /* logs */
+}
+
+static void let_listen(struct predecessor *p, const char *version)
+{
+	log_info("upgrade: rblkd %s is prepared", version);
+	move(p, PREDECESSOR_OPENS);
+	loop_timer_start(&p->target->loop, &p->limit, OPEN_S * NSEC_PER_SEC);
+	portals_close(p->target);
+	message_send(p->socket.fd, MESSAGE_LISTEN, NULL);
+}
+
+static void leave(struct predecessor *p)
+{
+	loop_timer_stop(&p->limit);
+	move(p, PREDECESSOR_LEAVES);
+	p->leave(p);
+}
+
+static void tell_hosts(struct predecessor *p)
+{
+	log_info("upgrade: process %d listens; %u connections to finish", p->heir,
+		 p->target->n_connections);
+	move(p, PREDECESSOR_MOVES);
+	target_move(p->target, TARGET_MOVING);
+	p->moving_ns = clock_ns();
+	notice_moving(p->target);
+	loop_timer_start(&p->target->loop, &p->limit, MOVE_MS * NSEC_PER_MSEC);
+	predecessor_check(p);
+}
+
+void predecessor_check(struct predecessor *p)
+{
+	if (p->state == PREDECESSOR_MOVES && !p->target->n_connections)
+		leave(p);
+}
+
+static void on_limit(struct loop_timer *timer)
+{
+	struct predecessor *p = container_of(timer, struct predecessor, limit);
+
+	if (p->state == PREDECESSOR_MOVES)
+		leave(p);
+	else
+		abandon(p, "the new rblkd did not start in time");
+}
+
+/* The message of a state; any other is a failure. */
+static void take(struct predecessor *p, const struct message *message)
+{
+	char why[sizeof(message->text) + 64];
+
+	if (message->word == MESSAGE_NONE)
+		return;
+	if (p->state == PREDECESSOR_PREPARES && message->word == MESSAGE_PREPARED) {
+		let_listen(p, message->text);
+		return;
+	}
+	if (p->state == PREDECESSOR_OPENS && message->word == MESSAGE_LISTENING) {
+		tell_hosts(p);
+		return;
+	}
+	snprintf(why, sizeof(why), "the new rblkd %s%s",
+		 message->word == MESSAGE_FAILED ? "cannot take over: "
+						 : "has ended: its log says why",
+		 message->word == MESSAGE_FAILED ? message->text : "");
+	if (predecessor_is_ending(p)) {
+		/* predecessor_give finds it gone */
+		loop_fd_remove(&p->socket);
+		note_failure(p, why);
+	} else {
+		abandon(p, why);
+	}
+}
+
+static void on_message(struct loop_fd *lfd, uint32_t events)
+{
+	struct predecessor *p = container_of(lfd, struct predecessor, socket);
+	struct message message;
+
+	message_receive(lfd->fd, &message);
+	while (message.n_fds)
+		close(message.fds[--message.n_fds]);
+	take(p, &message);
+}
+
+void predecessor_cancel(struct predecessor *p)
+{
+	if (p->state == PREDECESSOR_RESTS)
+		return;
+	(void)message_send(p->socket.fd, MESSAGE_END, NULL);
+	kill_heir(p);
+	forget_heir(p);
+	move(p, PREDECESSOR_RESTS);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+void predecessor_collect(struct predecessor *p)
+{
+	int r = collect_estate(p->target, &p->estate);
+
+	if (r < 0)
+		log_errno(r, "upgrade: cannot hand over reservations and memory");
+	else
+		json_add(p->estate.json, "moving_ns", json_object_new_uint64(p->moving_ns));
+}
+
+static int send_all(struct predecessor *p, int socket)
+{
+	int r = p->estate.json ? collect_send(&p->estate, socket) : 0;
+
+	return r == 0 ? message_send(socket, MESSAGE_YOURS, p->failure.message) : r;
+}
+
+/* Blocks. */
+static bool is_serving(struct predecessor *p)
+{
+	struct pollfd pollfd = {.fd = p->socket.fd, .events = POLLIN};
+	struct message message = {.word = MESSAGE_GONE};
+
+	if (poll(&pollfd, 1, SERVE_S * 1000) > 0)
+		message_receive(p->socket.fd, &message);
+	if (message.word != MESSAGE_SERVING)
+		error_set(&p->failure, EXIT_FAILED, NULL, "the new rblkd does not serve%s%s",
+			  message.word == MESSAGE_FAILED ? ": " : "", message.text);
+	return message.word == MESSAGE_SERVING;
+}
+
+/* The program that this process is, although another one may have its path by now. */
+static __attribute__((noreturn)) void start_again(struct predecessor *p)
+{
+	int ends[2];
+
+	kill_heir(p);
+	log_err("upgrade: %s; this rblkd starts again", p->failure.message);
+	if (message_pair(ends) == 0 && send_all(p, ends[0]) == 0 &&
+	    dup2(ends[1], INHERITED_FD) == INHERITED_FD) {
+		/* ends[0] stays open until exec: then the successor finds it gone, after all */
+		setenv(SUCCESSOR_VARIABLE, "3", 1);
+	} else {
+		log_err("upgrade: reservations that need not persist, and memory, are lost");
+		unsetenv(SUCCESSOR_VARIABLE);
+	}
+	execv("/proc/self/exe", p->argv);
+	log_errno(-errno, "upgrade: cannot start again");
+	_exit(EXIT_FAILED);
+}
+
+void predecessor_give(struct predecessor *p)
+{
+	/* If it fails, the successor is gone, as predecessor_finish finds. */
+	(void)send_all(p, p->socket.fd);
+}
+
+void predecessor_finish(struct predecessor *p)
+{
+	if (!is_serving(p))
+		start_again(p);
+	log_info("upgrade: process %d serves", p->heir);
+}

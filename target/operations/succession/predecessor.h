@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The side of a succession that has the stores: rblkctl upgrade. It starts the successor, lets it
+ * listen in its place, tells hosts to connect there, ends, and leaves its estate. Until the
+ * successor listens, nothing has changed if it fails. After that this process ends in any case; if
+ * the successor does not serve then, this one starts again, from the program that it is, with its
+ * own estate. Control thread.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "target/engine/target.h"
+#include "target/export/estate.h"
+
+/*
+ *     RESTS <---> PREPARES ---> OPENS ---> MOVES ---> LEAVES
+ *       ^                         |          |          |
+ *       +-------------------------+----------+----------+
+ */
+enum predecessor_state {
+	PREDECESSOR_RESTS,
+	PREDECESSOR_PREPARES, /* the successor starts */
+	PREDECESSOR_OPENS,    /* the portals are closed here, and open there */
+	PREDECESSOR_MOVES,    /* hosts have been told */
+	PREDECESSOR_LEAVES,   /* what is left is disconnected */
+	PREDECESSOR_STATES,
+};
+
+struct predecessor {
+	/* Thread: control */
+	struct target *target;
+	/* The last host has left, or hosts had their time: connections end, and then the loop. */
+	void (*leave)(struct predecessor *predecessor);
+	char *const *argv; /* of this process; borrowed */
+	char *path;	   /* owned: where its program was when it started */
+	unsigned state;	   /* enum predecessor_state */
+	pid_t heir;	   /* 0: there is none */
+	struct loop_fd socket;
+	struct loop_timer limit;
+	uint64_t moving_ns;
+	struct estate estate;
+	struct error failure; /* of the last succession; message "": none */
+};
+
+/* argv: borrowed, of main. */
+void predecessor_init(struct predecessor *predecessor, struct target *target, char *const *argv);
+void predecessor_free(struct predecessor *predecessor);
+
+/* Starts the successor. 0; or -errno and *error, and nothing has changed. */
+int predecessor_begin(struct predecessor *predecessor, struct error *error);
+/* rblkd ends for another reason: the successor ends, too. */
+void predecessor_cancel(struct predecessor *predecessor);
+/* A connection is gone. */
+void predecessor_check(struct predecessor *predecessor);
+/* Whether this process ends for its successor. */
+bool predecessor_is_ending(const struct predecessor *predecessor);
+
+/* Once pollers have stopped, and before the stores are closed. */
+void predecessor_collect(struct predecessor *predecessor);
+/* Once stores, state directory and control socket are closed: the successor may have them. */
+void predecessor_give(struct predecessor *predecessor);
+/* The last of this process: returns when the successor serves. Otherwise it starts again. */
+void predecessor_finish(struct predecessor *predecessor);
+
+/* "preparing", "moving"... */
+const char *predecessor_state_name(const struct predecessor *predecessor);

@@ -1,0 +1,327 @@
+#!/usr/bin/python3
+"""rblkctl upgrade: another rblkd takes over, on the same portal, while hosts use it. Nothing is lost, and when either
+side dies at any step, one of the two serves."""
+
+import array
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SOFTRDMA, VERIFY, Target, Volume, expect,  # noqa: E402
+                     expect_equal, fio, run, run_cases, start_fio, wait_until, with_fabric)
+
+FAILED, BUSY = 1, 5
+MIB = 1 << 20
+# A successor is the child of a process that ends; so that the harness can wait for it, it becomes ours.
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Child:
+    """Of the harness's Target, in place of its Popen: the process that has taken over."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.returncode = None
+
+    def poll(self):
+        return self.wait(os.WNOHANG)
+
+    def wait(self, timeout=0):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG if timeout == os.WNOHANG else 0)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def upgrade(target, status=0):
+    """Returns the answer; the target is the process that serves afterwards."""
+    done = run(RBLKCTL, "upgrade", "-o", "json", check=False, timeout=PATIENCE,
+               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
+    expect_equal(done.returncode, status, f"exit status of rblkctl upgrade: {done.stdout}{done.stderr}")
+    follow(target)
+    return json.loads(done.stdout)
+
+
+def follow(target):
+    pid = wait_until(target.status, "rblkd answers")["pid"]
+    if pid != target.process.pid:
+        expect_equal(target.process.wait(PATIENCE), 0, "exit status of the rblkd before")
+        target.process = Child(pid)
+
+
+def export_of(scratch, size=32):
+    return [f"nsid: 1, file: {scratch.make_file('disk.img', size * MIB)}", f"nsid: 2, ram: {size}MiB"]
+
+
+def hosts_notice_nothing(scratch):
+    target = Target(scratch, export_of(scratch))
+    volumes = [Volume(target, 1), Volume(target, 2)]
+    clients = [start_fio(scratch, volume.uri, "--rw=randrw", "--bs=4k", "--iodepth=8", "--size=16m", "--time_based",
+                         "--runtime=600", "--verify=crc32c", "--verify_backlog=32", "--rate_iops=2000")
+               for volume in volumes]
+    before = target.process.pid
+    for n in range(1, 6):
+        answer = upgrade(target)
+        expect_equal(answer["state"], "done", "state")
+        for volume in volumes:
+            wait_until(lambda v=volume, k=n: v.reconnects() == k and v.is_live(), "the volume is back")
+            expect("proven" in json.dumps(volume.answer()["fencing"]), "its writes are over by proof")
+    expect(target.process.pid != before, "another process serves")
+    for client in clients:
+        expect_equal(client.poll(), None, "fio goes on")
+        client.send_signal(signal.SIGINT)
+        output, _ = client.communicate(timeout=PATIENCE)
+        result = [line for line in output.splitlines() if line.startswith("3;fio")]
+        expect_equal([line.split(";")[4] for line in result], ["0"], f"error of fio: {output[-1500:]}")
+    for volume in volumes:
+        volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def memory_stays(scratch):
+    """Also what was written before, and what has grown; a restart would begin with an empty namespace."""
+    target = Target(scratch, ["nsid: 2, ram: 8MiB"])
+    volume = Volume(target, 2)
+    fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=8m", *VERIFY)
+    uuid = target.list("namespaces")["namespaces"][0]["uuid"]
+    upgrade(target)
+    volume.wait_live()
+    expect_equal(target.list("namespaces")["namespaces"][0]["uuid"], uuid, "uuid")
+    fio(scratch, volume.uri, "--rw=read", "--bs=64k", "--size=8m", *VERIFY)
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def settings_stay(scratch):
+    groups = "allow_any_host: true\n    ana_groups:\n      - {id: 1, state: optimized}"
+    target = Target(scratch, ["nsid: 2, ram: 1MiB, ana_group: 1"], subsystem_extra=groups)
+    env = dict(scratch.env, RBLK_CONTROL_SOCKET=target.control)
+    run(RBLKCTL, "ana", "set", NQN, "1", "non_optimized", env=env)
+    before = json.loads(run(RBLKCTL, "ana", "list", "-o", "json", env=env).stdout)
+    run(RBLKCTL, "drain", "p", env=env)
+    upgrade(target)
+    after = json.loads(run(RBLKCTL, "ana", "list", "-o", "json", env=env).stdout)
+    state = [[p["state"] for g in a["groups"] for p in g["portals"]] for a in (before, after)]
+    expect_equal(state[1], state[0], "ANA states")
+    expect_equal(target.list("portals")["portals"][0]["state"], "drained", "state of the portal")
+    run(RBLKCTL, "drain", "p", "--undo", env=env)
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def refused(scratch):
+    """Nothing is started, and it is said why."""
+    target = Target(scratch, ["nsid: 2, ram: 1MiB"])
+    with open(target.config, "a", encoding="utf-8") as f:
+        f.write("      - {nsid: 3, ram: 1MiB}\n")
+    done = run(RBLKCTL, "upgrade", "--socket", target.control, check=False, env=scratch.env)
+    expect_equal(done.returncode, BUSY, f"exit status: {done.stderr}")
+    expect("apply it first" in done.stderr, done.stderr)
+    with open(target.config, "a", encoding="utf-8") as f:
+        f.write("nonsense\n")
+    done = run(RBLKCTL, "upgrade", "--socket", target.control, check=False, env=scratch.env)
+    expect("rblkctl diff" in done.stderr, done.stderr)
+    expect_equal(target.status()["pid"], target.process.pid, "it serves")
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+# A successor that says these words, each when the one before it was answered, and ends.
+FALSE_SUCCESSOR = """#!/usr/bin/python3
+import os, socket, sys
+fd = os.environ.pop("RBLKD_PREDECESSOR", None)
+if fd is None:
+    os.execve({rblkd!r}, [{rblkd!r}] + sys.argv[1:], os.environ)
+s = socket.socket(fileno=int(fd))
+for word in {words!r}:
+    s.send(word.encode())
+    while s.recv(65536) in (b"estate", b"memory"):
+        pass
+"""
+
+
+def with_successor(scratch, *words):
+    """A target whose program is replaced, once it runs, by one that ends after those words."""
+    program = scratch.file("rblkd")
+    scratch.env["SOFTRDMA_LIB"] = SOFTRDMA
+    shutil.copy(RBLKD, program)
+    target = Target(scratch, export_of(scratch, 8), rblkd=program)
+    volume = Volume(target, 2)
+    fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=4m", *VERIFY)
+    os.unlink(program)
+    with open(program, "w", encoding="utf-8") as f:
+        f.write(FALSE_SUCCESSOR.format(rblkd=RBLKD, words=words))
+    os.chmod(program, 0o755)
+    return target, volume
+
+
+def unharmed(target, volume):
+    volume.wait_live()
+    fio(target.scratch, volume.uri, "--rw=read", "--bs=64k", "--size=4m", *VERIFY)
+    volume.detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def successor_does_not_start(scratch):
+    """Hosts do not notice, whether it ends at once, says why, or talks nonsense; nor where it cannot listen."""
+    for words in ((), ("failed it is damaged",), ("what is this",), ("prepared 9.9",), ("prepared 9.9", "failed no port")):
+        folder = type(scratch)()
+        try:
+            target, volume = with_successor(folder, *words)
+            answer = upgrade(target, FAILED)
+            expect_equal(answer["state"], "failed", f"state after {words}")
+            expect(words[-1:] != ("failed it is damaged",) or "it is damaged" in answer["reason"], answer["reason"])
+            expect_equal(volume.reconnects(), 0, "reconnects")
+            unharmed(target, volume)
+        finally:
+            folder.remove()
+
+
+def successor_dies(scratch):
+    """Hosts have been told by then: the old program starts again, with the memory that it had."""
+    target, volume = with_successor(scratch, "prepared 9.9", "listening")
+    pid = target.process.pid
+    answer = upgrade(target, FAILED)
+    expect_equal(answer["state"], "undone", "state")
+    expect_equal(target.status()["pid"], pid, "the process")
+    expect("was undone: " in run(RBLKCTL, "status", "--socket", target.control, env=scratch.env).stdout, "status")
+    unharmed(target, volume)
+
+
+class Predecessor:
+    """The other side: this test is the rblkd that gives, and holds the lock of the disk."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        self.disk = open(scratch.make_file("disk.img", MIB), "r+b")
+        fcntl.fcntl(self.disk, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
+        self.target = Target.__new__(Target)
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.theirs = theirs
+        self.socket.settimeout(PATIENCE)
+
+    def start(self):
+        target = self.target
+        os.set_inheritable(self.theirs.fileno(), True)
+        start, target.start = Target.start, lambda: None
+        target.__init__(self.scratch, [f"nsid: 1, file: {self.disk.name}"])
+        del target.start, start
+        env = with_fabric(dict(self.scratch.env, RBLKD_PREDECESSOR=str(self.theirs.fileno())))
+        with open(target.log, "ab") as log:
+            import subprocess
+            target.process = subprocess.Popen([RBLKD, "--config", target.config], env=env, stdin=subprocess.DEVNULL,
+                                              stdout=log, stderr=log, pass_fds=[self.theirs.fileno()])
+        self.theirs.close()
+        expect(self.socket.recv(4096).startswith(b"prepared "), "it is prepared")
+        return target
+
+    def let_listen(self):
+        self.socket.send(b"listen")
+        expect_equal(self.socket.recv(4096), b"listening", "answer")
+
+    def unlock(self):
+        self.disk.close()
+
+    def give(self, text):
+        fd = os.memfd_create("estate")
+        os.write(fd, text)
+        os.lseek(fd, 0, os.SEEK_SET)
+        self.socket.sendmsg([b"estate"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        self.socket.send(b"yours")
+        expect_equal(self.socket.recv(4096), b"serving", "answer")
+
+
+def serves(target):
+    wait_until(target.is_ready, "it serves")
+    Volume(target, 1).detach()
+    expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def predecessor_dies(scratch):
+    """The one that listens already serves when the locks are free, and not before: hosts wait so long."""
+    giver = Predecessor(scratch)
+    target = giver.start()
+    giver.let_listen()
+    giver.socket.close()
+    wait_until(lambda: "has died" in target.read_log(), "it has noticed")
+    expect_equal(target.process.poll(), None, "it waits")
+    expect(not os.path.exists(target.control), "and does not serve")
+    giver.unlock()
+    serves(target)
+
+
+def predecessor_goes_on(scratch):
+    for act in (lambda giver: giver.socket.send(b"end"), lambda giver: giver.socket.close()):
+        folder = type(scratch)()
+        try:
+            giver = Predecessor(folder)
+            target = giver.start()
+            act(giver)
+            target.process.wait(PATIENCE)
+            expect(not os.path.exists(target.control), "it never served")
+            giver.unlock()
+        finally:
+            folder.remove()
+
+
+def estate_is_checked(scratch):
+    """It comes from another release: what cannot be read is a loss that is said, and no crash."""
+    uuid = "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
+    one = {"subsystem": NQN, "nsid": 1, "uuid": uuid}
+    for estate in ("", "[]", "{}", "nonsense", json.dumps({"version": 2, "namespaces": []}),
+                   json.dumps({"version": 1, "namespaces": [7]}),
+                   json.dumps({"version": 1, "namespaces": [dict(one, memory_bytes=4096)]}),
+                   json.dumps({"version": 1, "namespaces": [dict(one, uuid="x")]}),
+                   json.dumps({"version": 1, "namespaces": [one], "last_cntlid": 99999999,
+                               "ana": [7, {}, {"subsystem": NQN, "group": 1, "portal": "p", "state": 77}],
+                               "drained": [None, 7, "q"]})):
+        folder = type(scratch)()
+        try:
+            giver = Predecessor(folder)
+            target = giver.start()
+            giver.let_listen()
+            giver.unlock()
+            giver.give(estate.encode())
+            serves(target)
+        finally:
+            folder.remove()
+
+
+def stopped_meanwhile(scratch):
+    """SIGTERM ends both: nothing is left that would serve."""
+    giver = Predecessor(scratch)
+    target = giver.start()
+    giver.let_listen()
+    target.process.terminate()
+    expect_equal(target.process.wait(PATIENCE), 0, "exit status")
+    giver.unlock()
+
+
+run_cases([
+    ("hosts notice nothing but a new association", hosts_notice_nothing),
+    ("memory stays, and its identity", memory_stays),
+    ("what an administrator has set stays", settings_stay),
+    ("an upgrade is refused where the file differs", refused),
+    ("a successor that does not start changes nothing", successor_does_not_start),
+    ("a successor that dies is replaced by the old program", successor_dies),
+    ("a predecessor that dies is outlived, once its locks are free", predecessor_dies),
+    ("a predecessor that goes on sends the successor away", predecessor_goes_on),
+    ("what is left behind is checked", estate_is_checked),
+    ("a successor can be stopped", stopped_meanwhile),
+])

@@ -54,6 +54,8 @@ for fs in ext4 xfs; do
     check "  fstrim" fstrim /mnt
     [ $fs = ext4 ] || break
     udevadm monitor --kernel --property --subsystem-match=block >/run/events &
+    # its socket is of protocol 15, uevents, and has the number of the process once it listens
+    wait_for 20 grep -qE "^[0-9a-f]+ 15 +$! " /proc/net/netlink
     truncate -s 416M "$file"
     check "  the namespace grows under the mounted device" rblkctl ns resize $nqn 1
     check "    the device follows" wait_for 20 eval "[ \$(blockdev --getsize64 $dev) = $((416 << 20)) ]"

@@ -31,6 +31,7 @@
 
 enum {
 	APPLY_AGAIN_MS = 200,
+	BARRIER_US = 5 * 1000 * 1000,
 };
 
 static void notify(const char *state)
@@ -384,6 +385,10 @@ static void hand_over(struct daemon *d)
 	predecessor_finish(&d->predecessor);
 	snprintf(text, sizeof(text), "MAINPID=%d", d->predecessor.heir);
 	notify(text);
+#ifdef HAVE_SYSTEMD
+	/* Otherwise the end of this process may look like that of the service. */
+	sd_notify_barrier(0, BARRIER_US);
+#endif
 }
 
 enum exit_code daemon_end(struct daemon *d, enum exit_code code)

@@ -86,6 +86,13 @@ sleep 2
 check "rblkd restarts under load" systemctl restart rblkd
 check "  and listens when that returns" listening
 check "  fio saw nothing of it" fio_end
+fio_begin /mnt/data/fio 4k 8 8
+sleep 2
+pid=$(main_pid rblkd)
+check "another rblkd takes over under load" rblkctl upgrade
+check "  and is the process of the service" eval "[ \$(main_pid rblkd) != $pid ] && systemctl -q is-active rblkd"
+check "  fio saw nothing of it" fio_end
+check "  the service goes on: it reloads" systemctl reload rblkd
 kill -9 "$(main_pid rblkd)"
 check "rblkd starts again after kill -9" wait_for 20 listening
 

@@ -5,51 +5,26 @@
  * control.
  */
 #include <errno.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef HAVE_SYSTEMD
-#	include <systemd/sd-daemon.h>
-#endif
 
 #include "base/args.h"
 #include "base/bits.h"
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/fd_limit.h"
-#include "base/random.h"
-#include "base/ticks.h"
-#include "target/operations/change/apply.h"
-#include "target/association/controller.h"
-#include "target/operations/change/drain.h"
-#include "target/association/defect.h"
-#include "target/export/state_file.h"
-#include "target/export/health/health.h"
-#include "target/export/last_sync.h"
-#include "target/engine/capsules.h"
-#include "target/engine/poller.h"
-#include "target/association/portal.h"
-#include "target/engine/queue.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/daemon.h"
-#include "target/operations/life.h"
-#include "target/operations/stats/metrics.h"
 #include "transport/fabric.h"
 
 #define DEFAULT_CONFIG "/etc/rblk/target.yaml"
 
 enum {
 	STDIN_MAX = 16 * 1024 * 1024,
-	APPLY_AGAIN_MS = 200,
 };
 
 static const char *const log_levels[] = {"error", "warning", "info", "debug", NULL};

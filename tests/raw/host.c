@@ -333,6 +333,33 @@ enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe, const 
 	return get_nvme_status(ret_cqe->status);
 }
 
+enum nvme_status raw_reserve(struct raw_queue *q, uint32_t nsid, uint8_t opcode, uint32_t cdw10,
+			     uint64_t first, uint64_t second)
+{
+	struct nvme_sqe sqe = raw_sqe(q, opcode, nsid);
+	le64 keys[2] = {put_le64(first), put_le64(second)};
+	struct nvme_cqe cqe;
+
+	memcpy(q->data, keys, sizeof(keys));
+	raw_describe(q, &sqe, 0, opcode == NVME_IO_RESERVATION_RELEASE ? 8 : 16);
+	sqe.cdw10 = put_le32(cdw10);
+	return nvme_status_code(raw_run(q, &sqe, NULL, 0, &cqe));
+}
+
+struct nvme_resv_status raw_report(struct raw_queue *q, uint32_t nsid)
+{
+	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_RESERVATION_REPORT, nsid);
+	struct nvme_resv_status status;
+	struct nvme_cqe cqe;
+
+	raw_describe(q, &sqe, 0, sizeof(status));
+	sqe.cdw10 = put_le32(sizeof(status) / 4 - 1);
+	sqe.cdw11 = put_le32(NVME_RESV_EDS);
+	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_OK);
+	memcpy(&status, q->data, sizeof(status));
+	return status;
+}
+
 void raw_connect_init(struct raw_connect *c, struct raw_queue *q, uint16_t qid, uint16_t sqsize,
 		      uint16_t cntlid)
 {

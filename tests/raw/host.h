@@ -9,6 +9,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "transport/wire/fabrics.h"
+#include "transport/wire/nvme_reservation.h"
 #include "transport/wire/rdma_cm.h"
 
 enum {
@@ -67,6 +68,12 @@ void raw_describe(struct raw_queue *q, struct nvme_sqe *sqe, size_t offset, uint
 /* Sends the command (with in-capsule data, if n) and waits for its response. */
 enum nvme_status raw_run(struct raw_queue *q, const struct nvme_sqe *sqe, const void *data,
 			 uint32_t n, struct nvme_cqe *ret_cqe);
+
+/* A reservation command with its two keys; the status code. */
+enum nvme_status raw_reserve(struct raw_queue *q, uint32_t nsid, uint8_t opcode, uint32_t cdw10,
+			     uint64_t first, uint64_t second);
+/* The header of the namespace's report, which must come. */
+struct nvme_resv_status raw_report(struct raw_queue *q, uint32_t nsid);
 
 /* Connect: command and data as a host should send them; the caller then damages them. */
 struct raw_connect {

@@ -80,15 +80,7 @@ static void spoil(unsigned n)
 
 static enum nvme_status reserve(uint8_t opcode, uint32_t cdw10, uint64_t first, uint64_t second)
 {
-	struct raw_queue *q = &host.io;
-	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_FILE);
-	le64 keys[2] = {put_le64(first), put_le64(second)};
-	struct nvme_cqe cqe;
-
-	memcpy(q->data, keys, sizeof(keys));
-	raw_describe(q, &sqe, 0, opcode == NVME_IO_RESERVATION_RELEASE ? 8 : 16);
-	sqe.cdw10 = put_le32(cdw10);
-	return nvme_status_code(raw_run(q, &sqe, NULL, 0, &cqe));
+	return raw_reserve(&host.io, DAEMON_FILE, opcode, cdw10, first, second);
 }
 
 static enum nvme_status regist(void)
@@ -111,16 +103,8 @@ static enum nvme_status clear(void)
 
 static void expect_reserved(unsigned n, unsigned type)
 {
-	struct raw_queue *q = &host.io;
-	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_RESERVATION_REPORT, DAEMON_FILE);
-	struct nvme_resv_status status;
-	struct nvme_cqe cqe;
+	struct nvme_resv_status status = raw_report(&host.io, DAEMON_FILE);
 
-	raw_describe(q, &sqe, 0, sizeof(status));
-	sqe.cdw10 = put_le32(sizeof(status) / 4 - 1);
-	sqe.cdw11 = put_le32(NVME_RESV_EDS);
-	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_OK);
-	memcpy(&status, q->data, sizeof(status));
 	assert_int_equal(status.regctl[0], n);
 	assert_int_equal(status.rtype, type);
 }

@@ -33,30 +33,12 @@ static int start_as_parent(void **state)
 
 static enum nvme_status reserve(uint8_t opcode, uint32_t cdw10, uint64_t first, uint64_t second)
 {
-	struct raw_queue *q = &host.io;
-	struct nvme_sqe sqe = raw_sqe(q, opcode, DAEMON_RAM);
-	le64 keys[2] = {put_le64(first), put_le64(second)};
-	struct nvme_cqe cqe;
-
-	memcpy(q->data, keys, sizeof(keys));
-	raw_describe(q, &sqe, 0, sizeof(keys));
-	sqe.cdw10 = put_le32(cdw10);
-	return nvme_status_code(raw_run(q, &sqe, NULL, 0, &cqe));
+	return raw_reserve(&host.io, DAEMON_RAM, opcode, cdw10, first, second);
 }
 
 static struct nvme_resv_status report(void)
 {
-	struct raw_queue *q = &host.io;
-	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_RESERVATION_REPORT, DAEMON_RAM);
-	struct nvme_resv_status status;
-	struct nvme_cqe cqe;
-
-	raw_describe(q, &sqe, 0, sizeof(status));
-	sqe.cdw10 = put_le32(sizeof(status) / 4 - 1);
-	sqe.cdw11 = put_le32(NVME_RESV_EDS);
-	assert_int_equal(raw_run(q, &sqe, NULL, 0, &cqe), NVME_OK);
-	memcpy(&status, q->data, sizeof(status));
-	return status;
+	return raw_report(&host.io, DAEMON_RAM);
 }
 
 static enum nvme_status protect(unsigned how)

@@ -4,8 +4,11 @@
  * asks for the state until the other process serves, or the first one says that it goes on. Between
  * the two nothing answers for a moment.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tools/rblkctl/rblkctl.h"
@@ -13,6 +16,7 @@
 enum {
 	PAUSE_MS = 20,
 	PROGRESS_S = 3,
+	GONE_S = 10,
 	SILENCE_S = 120, /* without an answer: both have a minute to end and to begin */
 };
 
@@ -24,6 +28,7 @@ static struct {
 struct upgrade {
 	const struct options *options;
 	uint64_t pid, successor;
+	int pidfd; /* of pid; owned; -1: the kernel has none, or it is in another namespace */
 	uint64_t answered_ns, said_ns;
 	char state[32]; /* the last that was printed */
 };
@@ -92,11 +97,22 @@ static int report(const struct upgrade *u, struct json_object *status)
 	return EXIT_OK;
 }
 
+/* The old process frees what it has, and then tells the service manager. */
+static void wait_until_gone(int pidfd)
+{
+	struct pollfd end = {.fd = pidfd, .events = POLLIN};
+
+	if (pidfd >= 0)
+		(void)poll(&end, 1, GONE_S * 1000);
+}
+
 static int finish(struct upgrade *u)
 {
 	struct json_object *status = wait_for_end(u);
 	int r;
 
+	if (status && answer_number(status, "pid") != u->pid)
+		wait_until_gone(u->pidfd);
 	if (!status)
 		return fail_with(
 			"rblkctl upgrade", EXIT_UNREACHABLE, "look at its log: journalctl -u rblkd",
@@ -137,5 +153,9 @@ int run_upgrade(int argc, char **argv)
 	u.pid = answer_number(answer, "pid");
 	u.successor = answer_number(answer, "successor");
 	json_object_put(answer);
-	return finish(&u);
+	u.pidfd = (int)syscall(SYS_pidfd_open, (pid_t)u.pid, 0);
+	r = finish(&u);
+	if (u.pidfd >= 0)
+		close(u.pidfd);
+	return r;
 }

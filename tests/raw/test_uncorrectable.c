@@ -20,8 +20,9 @@
 enum {
 	WAIT_MS = 60000,
 	DEPTH = 12,
-	COMMANDS = 4000,	/* on each queue */
+	COMMANDS = 4002,	/* on each queue; whole pairs */
 	COMMANDS_ON_DISK = 200, /* each Write Uncorrectable is saved */
+	SOURCE = 100,		/* the block that Copy reads */
 	RANGES_MAX = 1024,	/* that Write Uncorrectable may make */
 	MANY_RANGES = 1100,	/* that writes make */
 	BIG_RAM_BLOCKS = 65536,
@@ -57,6 +58,31 @@ static enum nvme_status lose(struct raw_host *h, uint32_t nsid, uint64_t slba, u
 
 /* ---- at the same time ----------------------------------------------------------------------- */
 
+static void fill(struct raw_host *h, uint32_t nsid, char value)
+{
+	memset(h->io.data, value, block_of(nsid));
+}
+
+/* The block is whole, and holds one of these values. */
+static void expect_one_of(struct raw_host *h, uint32_t nsid, const char *values, size_t n_values)
+{
+	assert_non_null(memchr(values, h->io.data[0], n_values));
+	assert_memory_equal(h->io.data, h->io.data + 1, block_of(nsid) - 1);
+}
+
+static void put(struct raw_host *h, uint32_t nsid, uint64_t slba, char value)
+{
+	fill(h, nsid, value);
+	assert_int_equal(io(h, NVME_IO_WRITE, nsid, slba), NVME_OK);
+}
+
+static void must_hold(struct raw_host *h, uint32_t nsid, uint64_t slba, char value)
+{
+	fill(h, nsid, (char)~value);
+	assert_int_equal(io(h, NVME_IO_READ, nsid, slba), NVME_OK);
+	expect_one_of(h, nsid, &value, 1);
+}
+
 static void send_write(struct raw_queue *q, uint8_t opcode, uint32_t nsid, unsigned fuse)
 {
 	struct nvme_sqe sqe = raw_blocks(q, opcode, nsid, 0, 1);
@@ -67,13 +93,15 @@ static void send_write(struct raw_queue *q, uint8_t opcode, uint32_t nsid, unsig
 	raw_send(q, &sqe, sizeof(sqe));
 }
 
-/* Of pairs of Compare and Write, one after the other. */
-static void send_half(struct raw_queue *q, uint32_t nsid, unsigned i)
+/* Pairs of Compare and Write, and after each a Write that makes a lost block valid. */
+static void send_pair(struct raw_queue *q, uint32_t nsid, unsigned i)
 {
-	if (i % 2 == 0)
+	if (i % 3 == 0)
 		send_write(q, NVME_IO_COMPARE, nsid, NVME_FLAGS_FUSE_FIRST);
-	else
+	else if (i % 3 == 1)
 		send_write(q, NVME_IO_WRITE, nsid, NVME_FLAGS_FUSE_SECOND);
+	else
+		send_write(q, NVME_IO_WRITE, nsid, 0);
 }
 
 static void send_copy(struct raw_queue *q, uint32_t nsid)
@@ -81,7 +109,7 @@ static void send_copy(struct raw_queue *q, uint32_t nsid)
 	struct nvme_copy_range *range = (struct nvme_copy_range *)(void *)(q->data + 8192);
 	struct nvme_sqe sqe = raw_sqe(q, NVME_IO_COPY, nsid);
 
-	*range = (struct nvme_copy_range){.slba = put_le64(100)};
+	*range = (struct nvme_copy_range){.slba = put_le64(SOURCE)};
 	raw_describe(q, &sqe, 8192, sizeof(*range));
 	raw_send(q, &sqe, sizeof(sqe));
 }
@@ -108,37 +136,121 @@ struct lane {
 	struct raw_queue *q;
 	void (*send)(struct raw_queue *q, uint32_t nsid, unsigned i);
 	unsigned n_sent, n_answered;
+	uint16_t first_cid;
+	uint64_t deadline;
+	enum nvme_status statuses[COMMANDS]; /* in the order in which they were sent */
 };
 
-static void drive(struct lane *lane, uint32_t nsid, unsigned n_commands, bool may_fail)
+static void lane_start(struct lane *lane, struct raw_queue *q,
+		       void (*send)(struct raw_queue *q, uint32_t nsid, unsigned i))
+{
+	*lane = (struct lane){.q = q,
+			      .send = send,
+			      .first_cid = q->next_cid,
+			      .deadline = clock_ns() + WAIT_MS * NSEC_PER_MSEC};
+}
+
+static void drive(struct lane *lane, uint32_t nsid, unsigned n_commands)
 {
 	struct nvme_cqe cqe;
 
 	while (lane->n_sent < MIN(n_commands, lane->n_answered + DEPTH))
 		lane->send(lane->q, nsid, lane->n_sent++);
-	for (; raw_receive(lane->q, &cqe, 0); lane->n_answered++)
-		if (!may_fail)
-			assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
+	for (; raw_receive(lane->q, &cqe, 0); lane->n_answered++) {
+		unsigned i = (uint16_t)(get_le16(cqe.cid) - lane->first_cid);
+
+		assert_in_range(i, 0, lane->n_sent - 1);
+		lane->statuses[i] = get_nvme_status(cqe.status);
+	}
+	assert_false(lane->q->is_dead || clock_ns() > lane->deadline);
+}
+
+static void all_succeed(const enum nvme_status *statuses, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(statuses[i], NVME_OK);
+}
+
+/* Compare fails while the block is lost, and the Write with it; else both are executed. */
+static void both_halves_or_none(const enum nvme_status *statuses, unsigned n)
+{
+	for (unsigned i = 0; i < n; i += 3) {
+		enum nvme_status second = NVME_OK;
+
+		if (statuses[i] != NVME_OK) {
+			assert_int_equal(statuses[i], NVME_UNRECOVERED_READ | NVME_DNR);
+			second = NVME_ABORTED_FAILED_FUSED | NVME_DNR;
+		}
+		assert_int_equal(statuses[i + 1], second);
+		assert_int_equal(statuses[i + 2], NVME_OK);
+	}
 }
 
 /* Exclusive accesses of both pollers follow each other closely. */
-static void race(uint32_t nsid, void (*send)(struct raw_queue *q, uint32_t nsid, unsigned),
-		 unsigned n_commands, bool may_fail)
+struct race {
+	uint32_t nsid;
+	unsigned n_commands;
+	void (*send)(struct raw_queue *q, uint32_t nsid, unsigned i);
+	void (*check)(const enum nvme_status *statuses, unsigned n);
+	char contents[3]; /* that the block may have at the end, unless it is lost */
+};
+
+static void run_lanes(const struct race *race, struct lane *writes, struct lane *losses)
 {
-	uint64_t deadline = clock_ns() + WAIT_MS * NSEC_PER_MSEC;
+	while (writes->n_answered < race->n_commands || losses->n_answered < race->n_commands) {
+		drive(writes, race->nsid, race->n_commands);
+		drive(losses, race->nsid, race->n_commands);
+	}
+	race->check(writes->statuses, race->n_commands);
+	all_succeed(losses->statuses, race->n_commands);
+}
+
+/* A pair neither compares a lost block nor writes it. */
+static void expect_lost(struct raw_host *h, uint32_t nsid)
+{
+	struct lane *pair = calloc(1, sizeof(*pair));
+
+	assert_non_null(pair);
+	lane_start(pair, &h->io, send_pair);
+	while (pair->n_answered < 2)
+		drive(pair, nsid, 2);
+	assert_int_equal(pair->statuses[0], NVME_UNRECOVERED_READ | NVME_DNR);
+	assert_int_equal(pair->statuses[1], NVME_ABORTED_FAILED_FUSED | NVME_DNR);
+	free(pair);
+	assert_int_equal(io(h, NVME_IO_READ, nsid, 0), NVME_UNRECOVERED_READ | NVME_DNR);
+}
+
+/* Lost or whole; then a Write makes it valid, with its data, and it can be lost again. */
+static void check_block(struct raw_host *h, const struct race *race)
+{
+	enum nvme_status status = io(h, NVME_IO_READ, race->nsid, 0);
+
+	if (status == NVME_OK)
+		expect_one_of(h, race->nsid, race->contents, sizeof(race->contents));
+	else
+		assert_int_equal(status, NVME_UNRECOVERED_READ | NVME_DNR);
+	put(h, race->nsid, 0, 'F');
+	must_hold(h, race->nsid, 0, 'F');
+	assert_int_equal(lose(h, race->nsid, 0, 1), NVME_OK);
+	expect_lost(h, race->nsid);
+	put(h, race->nsid, 0, 'F');
+	must_hold(h, race->nsid, SOURCE, 'C');
+}
+
+static void run_race(const struct race *race)
+{
+	static struct lane writes, losses;
 	struct raw_queue second;
 	struct raw_host h;
-	struct lane writes = {&h.io, send}, losses = {&second, send_uncorrectable};
 
 	raw_host_open(&h, d.port);
 	open_second(&h, &second);
-	while (writes.n_answered < n_commands || losses.n_answered < n_commands) {
-		drive(&writes, nsid, n_commands, may_fail);
-		drive(&losses, nsid, n_commands, false);
-		assert_false(h.io.is_dead || second.is_dead || clock_ns() > deadline);
-	}
-	assert_int_equal(io(&h, NVME_IO_WRITE, nsid, 0), NVME_OK);
-	assert_int_equal(io(&h, NVME_IO_READ, nsid, 0), NVME_OK);
+	put(&h, race->nsid, SOURCE, 'C');
+	put(&h, race->nsid, 0, 'W');
+	lane_start(&writes, &h.io, race->send);
+	lane_start(&losses, &second, send_uncorrectable);
+	run_lanes(race, &writes, &losses);
+	check_block(&h, race);
 	raw_close(&second);
 	raw_host_close(&h);
 	daemon_wait_empty(&d);
@@ -146,18 +258,19 @@ static void race(uint32_t nsid, void (*send)(struct raw_queue *q, uint32_t nsid,
 
 static void writes_and_lost_blocks_race(void **state)
 {
-	race(DAEMON_RAM, send_any, COMMANDS, false);
+	run_race(&(struct race){DAEMON_RAM, COMMANDS, send_any, all_succeed, {'W', 'C', 0}});
 }
 
 static void they_race_on_a_disk(void **state)
 {
-	race(DAEMON_FILE, send_any, COMMANDS_ON_DISK, false);
+	run_race(&(struct race){
+		DAEMON_FILE, COMMANDS_ON_DISK, send_any, all_succeed, {'W', 'C', 0}});
 }
 
-/* Compare fails while the block is lost, and the Write with it; else both are executed. */
 static void pairs_and_lost_blocks_race(void **state)
 {
-	race(DAEMON_RAM, send_half, COMMANDS, true);
+	run_race(&(struct race){
+		DAEMON_RAM, COMMANDS, send_pair, both_halves_or_none, {'W', 'W', 'W'}});
 }
 
 /* ---- too many ------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ from rules import rows, run_by
 
 TABLE = "tests/raw/README.md"
 FOLDERS = ("tests/raw/test_", "tests/hostile_target/test_")
-ALL_NAMED = {"peer_bugs", "hostile_commands", "hostile_connects", "hostile_auth"}
+ALL_NAMED = {"peer_bugs", "hostile_commands", "random_commands", "hostile_connects", "hostile_auth"}
 RULES = {f"R{n}" for n in range(1, 12)}
 FAULTS = 19
 

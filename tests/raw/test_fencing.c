@@ -24,6 +24,7 @@ enum {
 };
 
 #define WAITS "waits for writes of its older association"
+#define ENDED "the host disconnected"
 
 /* ---- expired associations ------------------------------------------------------------------- */
 
@@ -187,6 +188,27 @@ static void what_the_disk_has_is_over_first(void **state)
 	raw_host_close(&old);
 }
 
+/* SPDK issue 3593: the host is known to be gone, but the disk has its write. */
+static void what_the_dead_have_sent_is_over_first(void **state)
+{
+	unsigned n_ended = daemon_n_logged(&d, ENDED);
+	struct raw_host old, new = {0};
+	struct nvme_cqe cqe;
+
+	raw_host_open(&old, d.port);
+	fencing_hold_write(&old.io, 'A');
+	raw_host_close(&old);
+	daemon_wait_logged_again(&d, ENDED, n_ended + 1);
+	send_connect(&new.admin);
+	assert_false(raw_receive(&new.admin, &cqe, 50));
+	fencing_hang_disk(false);
+	assert_true(raw_collect(&new.admin, 1, FENCING_PATIENCE_MS));
+	raw_host_close(&new);
+	raw_host_open(&new, d.port);
+	fencing_must_read(&new.io, DAEMON_FILE, 0, 'A');
+	raw_host_close(&new);
+}
+
 /* Its older I/O hangs, but the association sends commands: a host may have two. */
 static void several_associations_live_on(void **state)
 {
@@ -241,6 +263,7 @@ int main(void)
 		cmocka_unit_test_teardown(no_newer_write_passes_an_old_one, next_good_host),
 		cmocka_unit_test_setup_teardown(what_the_disk_has_is_over_first, fencing_be_patient,
 						next_good_host),
+		cmocka_unit_test_teardown(what_the_dead_have_sent_is_over_first, next_good_host),
 		cmocka_unit_test_teardown(what_waits_for_a_rate_is_over_first, next_good_host),
 		cmocka_unit_test_teardown(several_associations_live_on, next_good_host),
 		cmocka_unit_test_teardown(what_hangs_is_not_waited_for_without_end, next_good_host),

@@ -115,7 +115,7 @@ void paths_end(void)
 	client_close(&client);
 	for (unsigned i = 0; i < n_paths; i++)
 		if (targets[i].pid)
-			assert_int_equal(target_stop(&targets[i]), 0);
+			target_stop(&targets[i]);
 }
 
 int do_write(uint64_t offset)

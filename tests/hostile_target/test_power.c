@@ -35,7 +35,7 @@ static void end(void)
 {
 	volume_buffer_give(client.queue, buffer);
 	client_close(&client);
-	assert_int_equal(target_stop(&target), 0);
+	target_stop(&target);
 }
 
 static void start_again(const char *const *args)

@@ -56,6 +56,7 @@ void target_start(struct target *target, unsigned port, const char *const *args)
 	close(to[0]);
 	close(from[1]);
 	target->in_fd = to[1];
+	snprintf(target->rule, sizeof(target->rule), "%s", args && args[0] ? args[0] : "");
 	target->out = fdopen(from[0], "r");
 	assert_non_null(fgets(line, sizeof(line), target->out));
 	assert_int_equal(sscanf(line, "port %u", &target->port), 1);
@@ -87,10 +88,19 @@ static int reap(struct target *target)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int target_stop(struct target *target)
+void target_stop_with(struct target *target, int wanted)
 {
+	int code;
+
 	close(target->in_fd);
-	return reap(target);
+	code = reap(target);
+	if (code != wanted)
+		fail_msg("the target with '%s' exits with %d, not %d", target->rule, code, wanted);
+}
+
+void target_stop(struct target *target)
+{
+	target_stop_with(target, 0);
 }
 
 void target_kill(struct target *target)

@@ -20,16 +20,17 @@ struct target {
 	unsigned port;
 	int in_fd;
 	FILE *out;
-	const char *args[WORLD_ARGS];
+	char rule[64]; /* its first argument, for messages */
 };
 
 /* args ends with NULL; port 0: any. */
 void target_start(struct target *target, unsigned port, const char *const *args);
 /* Returns how many commands it has held so far (the action `hold`). */
 unsigned target_say(struct target *target, const char *line);
-/* Ends the process and returns its exit code: 0, 3 for violations of the protocol; -1 when
- * killed. */
-int target_stop(struct target *target);
+/* Ends the process; fails the test unless it exits with 0. */
+void target_stop(struct target *target);
+/* The same with another code: 3 for violations of the protocol. */
+void target_stop_with(struct target *target, int wanted);
 void target_kill(struct target *target);
 
 struct client {

@@ -2,12 +2,14 @@
 """Wrong input of every kind: one line that names the fault, its place and the remedy; the
 documented exit status; nothing changed."""
 
+import json
 import os
 import re
 import resource
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (IS_SANITIZED, NQN, PATIENCE, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, Volume,  # noqa: E402
@@ -304,16 +306,19 @@ def memlock_leaves_less(scratch):
 
 
 def control_socket_garbage(scratch, target):
-    """The control socket survives malformed requests, and serves the next client."""
-    for garbage in (b"\0" * 1000, b"{" * 100000, b'{"jsonrpc": "2.0", "method": 5}\n', b"x" * 200000):
+    """The control socket says what is wrong with a malformed request, and serves the next client."""
+    for garbage, message in ((b"\0" * 1000, "not a JSON object on one line, at most 16 levels deep"),
+                             (b'{"a":' * 17 + b"1" + b"}" * 17,
+                              "not a JSON object on one line, at most 16 levels deep"),
+                             (b"{" * 100000, "a message is longer than 64 KiB"),
+                             (b'{"jsonrpc": "2.0", "method": 5}\n', '"method" must be a string'),
+                             (b"x" * 200000, "a message is longer than 64 KiB")):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
+            s.settimeout(PATIENCE)
             s.connect(target.control)
-            try:
+            with suppress(BrokenPipeError):  # it is refused before it is whole
                 s.sendall(garbage + b"\n")
-                s.recv(65536)
-            except OSError:
-                pass
+            expect_equal(json.loads(s.recv(65536))["error"]["message"], message, f"answer to {garbage[:10]}")
     expect_equal(target.status()["schema"], 1, "schema")
     says(run(RBLKCTL, "status", "--socket", scratch.file("absent.sock"), check=False,
              env=scratch.env), UNREACHABLE, "absent.sock")

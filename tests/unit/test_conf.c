@@ -608,7 +608,35 @@ static void test_standard_input(void **state)
 	fclose(out);
 }
 
-/* Mutations of a good file; sanitizers detect errors. tests/fuzz continues from here. */
+/* The last read has found no error: each value is one that its key allows. */
+static void expect_legal(void)
+{
+	const struct space *spaces = top.spaces.items;
+
+	assert_string_equal(said, "");
+	assert_in_range(top.log.level, 0, ARRAY_LEN(levels) - 2);
+	assert_in_range(top.log.slow_io, NSEC_PER_MSEC, 60 * NSEC_PER_SEC);
+	assert_in_range(top.names.n, 0, 3);
+	for (size_t i = 0; i < top.spaces.n; i++) {
+		assert_in_range(spaces[i].nsid, 1, 1024);
+		assert_true(spaces[i].size >= 4096);
+		assert_true(!spaces[i].device ||
+			    (spaces[i].device[0] == '/' && strlen(spaces[i].device) <= 20));
+	}
+}
+
+/* Each error has a line that says where. */
+static void expect_each_said(unsigned n_errors)
+{
+	unsigned n = 0;
+
+	for (const char *p = said; (p = strstr(p, ": error: ")); p++)
+		n++;
+	assert_int_equal(strncmp(said, "t.yaml:", 7), 0);
+	assert_int_equal(n, n_errors);
+}
+
+/* Mutations of a good file: it is read, or errors are printed. tests/fuzz continues from here. */
 static void test_random_damage(void **state)
 {
 	static const char good[] =
@@ -617,8 +645,13 @@ static void test_random_damage(void **state)
 		"    places:\n      left: optimized\n    references: [x, y]\nkeys: {own: |\n a}\n";
 	static const char splices[] = "{}[]:,-?&*!|>'\"%@`#~ \t\n\r\\\0\xff\xc3\xe2\x80\xa8";
 
+	enum {
+		ROUNDS = 20000,
+	};
+	unsigned n_errors, n_legal = 0;
+
 	srandom(1);
-	for (unsigned round = 0; round < 20000; round++) {
+	for (unsigned round = 0; round < ROUNDS; round++) {
 		char text[sizeof(good)];
 		size_t n = 1 + (size_t)random() % (sizeof(good) - 1);
 
@@ -626,8 +659,14 @@ static void test_random_damage(void **state)
 		for (long i = random() % 8; i >= 0; i--)
 			text[(size_t)random() % n] =
 				splices[(size_t)random() % (sizeof(splices) - 1)];
-		read_n(text, n);
+		n_errors = read_n(text, n);
+		n_legal += n_errors == 0;
+		if (n_errors)
+			expect_each_said(n_errors);
+		else
+			expect_legal();
 	}
+	assert_in_range(n_legal, 1, ROUNDS - 1);
 }
 
 static void test_did_you_mean(void **state)

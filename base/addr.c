@@ -149,10 +149,14 @@ bool addr_is_wildcard(const union addr *addr)
 	return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
+bool addr_is_link_local(const union addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr);
+}
+
 bool addr_lacks_scope(const union addr *addr)
 {
-	return addr->sa.sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
-	       !addr->in6.sin6_scope_id;
+	return addr_is_link_local(addr) && !addr->in6.sin6_scope_id;
 }
 
 bool addr_is_loopback(const union addr *addr)
@@ -180,7 +184,7 @@ bool addr_is_equal(const union addr *a, const union addr *b)
 
 static bool has_party_prefix(const union addr *addr)
 {
-	return addr->sa.sa_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&addr->in6.sin6_addr) &&
+	return addr->sa.sa_family == AF_INET6 && !addr_is_link_local(addr) &&
 	       !IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr);
 }
 

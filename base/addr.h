@@ -36,7 +36,8 @@ uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);
 /* Link-local, without the interface that it needs ("fe80::1%eth0"). */
 bool addr_lacks_scope(const union addr *addr);
-bool addr_is_loopback(const union addr *addr); /* no other machine can reach it */
+bool addr_is_link_local(const union addr *addr); /* IPv6's */
+bool addr_is_loopback(const union addr *addr);	 /* no other machine can reach it */
 bool addr_is_equal(const union addr *a, const union addr *b);
 /* Whether one party can use both addresses, with any ports. For IPv6 the first 64 bits decide: a
  * party with one address has the others of that prefix, too. For link-local and IPv4-mapped

@@ -104,7 +104,7 @@ static bool from_other_user(struct error *error, const char *where, const struct
 }
 
 /* The fabric that was chosen decides what the address lacks. */
-static void from_no_route(struct error *error, const char *where)
+static void from_no_route(struct error *error, const union addr *address, const char *where)
 {
 	switch (fabric_kind()) {
 	case FABRIC_SOFT:
@@ -114,6 +114,14 @@ static void from_no_route(struct error *error, const char *where)
 			"cannot reach %s: softrdma without RoCE reaches this machine only", where);
 		return;
 	case FABRIC_SOFT_ROCE:
+		if (addr_is_link_local(address)) {
+			error_set(
+				error, EXIT_UNREACHABLE,
+				"give the target's portal a unique local (fd00::/8) or global address, and use that",
+				"cannot reach %s: softrdma's RoCE leaves out link-local addresses",
+				where);
+			return;
+		}
 		error_set(
 			error, EXIT_UNREACHABLE,
 			"'ip route get ADDRESS' shows the way there; SOFTRDMA_ROCE may leave only one address of ours",
@@ -127,7 +135,7 @@ static void from_no_route(struct error *error, const char *where)
 	}
 }
 
-static void from_address(struct error *error, const char *where, int r)
+static void from_address(struct error *error, const union addr *address, const char *where, int r)
 {
 	if (r == -EADDRNOTAVAIL)
 		error_set(
@@ -136,7 +144,7 @@ static void from_address(struct error *error, const char *where, int r)
 			"cannot connect to %s: no RDMA device here has the address of --host-address",
 			where);
 	else
-		from_no_route(error, where);
+		from_no_route(error, address, where);
 }
 
 /* softrdma reports the closed port of RoCE. A device never does: it just has no answer. */
@@ -167,7 +175,7 @@ void error_from_cm(struct error *error, const union addr *address, const struct 
 		from_reject(error, where, cm);
 		return;
 	case CM_ADDRESS:
-		from_address(error, where, cm->error);
+		from_address(error, address, where, cm->error);
 		return;
 	case CM_ROUTE:
 		error_set(error, EXIT_UNREACHABLE, NULL,

@@ -188,21 +188,33 @@ static void log_cannot_listen(struct portal *portal, int r)
 			*advice ? "; " : "", advice);
 }
 
-bool portal_is_local(const struct portal *portal)
+enum portal_reach portal_reach(const struct portal *portal)
 {
-	return atomic_load(&portal->state) == PORTAL_LISTENING && fabric_kind() == FABRIC_SOFT;
+	if (atomic_load(&portal->state) != PORTAL_LISTENING || addr_is_loopback(&portal->address))
+		return PORTAL_FOR_ALL;
+	if (fabric_kind() == FABRIC_SOFT)
+		return PORTAL_WITHOUT_ROCE;
+	return fabric_kind() == FABRIC_SOFT_ROCE && addr_is_link_local(&portal->address)
+		       ? PORTAL_IS_LINK_LOCAL
+		       : PORTAL_FOR_ALL;
 }
 
 /* With an address of the network it is meant for other hosts. */
 static void warn_if_local(const struct portal *portal)
 {
+	static const char *const why[] = {
+		[PORTAL_WITHOUT_ROCE] =
+			"by softrdma without RoCE; fabric: soft-roce lets other hosts in",
+		[PORTAL_IS_LINK_LOCAL] =
+			"because softrdma's RoCE leaves out link-local addresses; a unique local or global one lets other hosts in",
+	};
+	enum portal_reach reach = portal_reach(portal);
 	char address[ADDR_STRING_MAX];
 
-	if (portal_is_local(portal) && !addr_is_loopback(&portal->address))
-		log_warn_about(
-			LOG_ABOUT(.portal = portal->name),
-			"portal %s: only programs of this machine reach %s, by softrdma without RoCE; fabric: soft-roce lets other hosts in",
-			portal->name, addr_format(address, &portal->address));
+	if (reach != PORTAL_FOR_ALL)
+		log_warn_about(LOG_ABOUT(.portal = portal->name),
+			       "portal %s: only programs of this machine reach %s, %s",
+			       portal->name, addr_format(address, &portal->address), why[reach]);
 }
 
 /* A failure of pollers_add_device is logged already. */

@@ -28,6 +28,13 @@ void portals_deinit(struct target *target);
 /* Control. Portals of the configuration; those of them that listen. */
 unsigned portals_n_used(const struct target *target);
 unsigned portals_n_listening(const struct target *target);
-/* Control. It listens, and programs of this machine alone reach it: softrdma without RoCE. */
-bool portal_is_local(const struct portal *portal);
+/* Which machines reach a portal that listens on an address of the network. */
+enum portal_reach {
+	PORTAL_FOR_ALL,	      /* or it does not listen, or is meant for this machine */
+	PORTAL_WITHOUT_ROCE,  /* this one only: softrdma without RoCE */
+	PORTAL_IS_LINK_LOCAL, /* this one only: softrdma's RoCE knows no scope of an address */
+};
+
+/* Control. */
+enum portal_reach portal_reach(const struct portal *portal);
 const char *portal_state_name(enum portal_state state); /* "listening", "waiting"... */

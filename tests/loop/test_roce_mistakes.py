@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 """The likeliest mistakes with soft-roce, between two hosts (network namespaces): forgotten at the host, forgotten at
-the target, interfaces with different MTUs. The message names the mistake, and the target says what it does not
+the target, interfaces with different MTUs, link-local addresses. The message names the mistake, and the target says what it does not
 reach."""
 
 import os
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "softrdma"))
-from harness import NQN, RBLK, RBLKCTL, SOFTRDMA, Target, expect, expect_equal, run, run_cases  # noqa: E402
+from harness import NQN, RBLK, RBLKCTL, SOFTRDMA, Target, expect, expect_equal, run, run_cases, wait_until  # noqa: E402
 
 os.environ.setdefault("SOFTRDMA_LIB", SOFTRDMA)
 from far import HERE, OtherHost, enter  # noqa: E402
@@ -18,14 +19,14 @@ UNREACHABLE = 7
 OTHER = None
 
 
-def target(scratch, fabric):
-    return Target(scratch, ["nsid: 1, ram: 1MiB"], listen=HERE, extra=f"fabric: {fabric}")
+def target(scratch, fabric, address=HERE):
+    return Target(scratch, ["nsid: 1, ram: 1MiB"], listen=address, extra=f"fabric: {fabric}")
 
 
-def attach(scratch, port, *options):
+def attach(scratch, port, *options, address=HERE):
     """From the other host. Returns standard error."""
     env = dict(scratch.env, RBLK_RUN_DIR=scratch.file("far"))
-    done = run(*OTHER.enter, RBLK, "attach", f"{NQN}@{HERE}:{port}", "--frontend", "socket", *options, check=False,
+    done = run(*OTHER.enter, RBLK, "attach", f"{NQN}@{address}:{port}", "--frontend", "socket", *options, check=False,
                env=env)
     expect_equal(done.returncode, UNREACHABLE, done.stderr)
     return done.stderr
@@ -74,7 +75,32 @@ def different_mtus(scratch):
     expect_equal(rblkd.stop(), 0, "exit status of rblkd")
 
 
+def link_local_of(link):
+    """An address of this host; the kernel first looks whether another one has it."""
+    def found():
+        words = ["ip", "-6", "-o", "addr", "show", "dev", link, "scope", "link", "-tentative"]
+        said = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        return re.search(r"(fe80:\S*)/", said)
+
+    wait_until(found, "a link-local address")
+    return found().group(1)
+
+
+def link_local(scratch):
+    """The portal listens, but the host has no way to it: both sides say why."""
+    address = link_local_of("far0")
+    rblkd = target(scratch, "soft-roce", f'"{address}%far0"')
+    said = attach(scratch, rblkd.port, "--fabric", "soft-roce", address=f"[{address}%far1]")
+    expect("softrdma's RoCE leaves out link-local addresses" in said, said)
+    expect("hint: give the target's portal a unique local (fd00::/8) or global address" in said, said)
+    log = rblkd.read_log()
+    expect(f"warning: portal p: only programs of this machine reach [{address}%far0]:{rblkd.port}" in log, log)
+    expect("link-local: this machine only" in status(rblkd), status(rblkd))
+    expect_equal(rblkd.stop(), 0, "exit status of rblkd")
+
+
 CASES = [
+    ("a link-local portal", link_local),
     ("forgotten at the host", forgotten_at_the_host),
     ("forgotten at the target", forgotten_at_the_target),
     ("different MTUs", different_mtus),

@@ -259,6 +259,18 @@ static void expect_cm_hint(struct cm_error cm, const char *message, const char *
 	assert_non_null(strstr(error.hint, hint));
 }
 
+static void expect_no_route_to(const char *address, const char *message, const char *hint)
+{
+	static const struct cm_error no_route = {.failure = CM_ADDRESS, .error = -EHOSTUNREACH};
+	struct error error;
+	union addr to;
+
+	assert_int_equal(addr_parse(address, 4420, &to), 0);
+	error_from_cm(&error, &to, &no_route);
+	assert_non_null(strstr(error.message, message));
+	assert_non_null(strstr(error.hint, hint));
+}
+
 /* The hints are of the fabric that is used. */
 static void test_cm_hints(void **state)
 {
@@ -280,6 +292,8 @@ static void test_cm_hints(void **state)
 	expect_cm_hint(closed, "nothing receives RoCE there", "fabric: soft-roce");
 	expect_cm_hint(silent, "no answer", "UDP port 4791");
 	expect_cm_hint(mtu, "its MTU is smaller than ours (CM status 26)", "the same MTU");
+	expect_no_route_to("fe80::1%lo", "leaves out link-local addresses", "unique local");
+	expect_no_route_to("fd99::1", "there is no route to that address", "ip route get");
 	unsetenv("SOFTRDMA_ROCE");
 	setenv("LD_PRELOAD", before, 1);
 }

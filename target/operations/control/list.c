@@ -49,8 +49,10 @@ static const char *explain_portal(const struct portal *portal, char *buf, size_t
 			   : portal->error == -ENODEV	   ? "no RDMA device has the address"
 							   : strerror(-portal->error);
 
-	if (portal_is_local(portal) && !addr_is_loopback(&portal->address))
-		return "soft: this machine only";
+	if (portal_reach(portal) != PORTAL_FOR_ALL)
+		return portal_reach(portal) == PORTAL_WITHOUT_ROCE
+			       ? "soft: this machine only"
+			       : "link-local: this machine only";
 	if (!loop_timer_is_running(&portal->retry))
 		return portal->error ? what : NULL;
 	snprintf(buf, n, "%s, retry in %u s", what,

@@ -1,25 +1,33 @@
 #!/usr/bin/python3
 """The manual pages: each option of a program is in its page, each option of a page is one of its program, and the
-examples do what they say. Addresses, paths and ports are replaced by those of the test."""
+examples, word by word, do what they say, on a machine that has what they name (tests/lib/page_machine.py)."""
 
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (LASTING, NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, expect, expect_equal,  # noqa: E402
-                     keep_registrant, run, run_cases)
+import page_machine  # noqa: E402
+import pages  # noqa: E402
+from harness import (BUILD, IS_SANITIZED, LASTING, PATIENCE, RBLK, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, expect,  # noqa: E402
+                     expect_equal, keep_registrant, run, run_cases)
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+MANUALS = os.path.join(ROOT, "docs", "man")
 STANDARD = {"help", "version"}
+# Blocks of a page that are run, and that are marked as not to be run.
+BLOCKS = {"rblk.8": (3, 0), "rblkctl.8": (6, 0), "rblkd.8": (0, 1), "rblk-target.yaml.5": (1, 0), "librblk.3": (5, 0),
+          "rblk-fio.1": (2, 0), "nbdkit-rblk-plugin.1": (2, 0), "softrdma.1": (2, 0)}
+SUBSYSTEM = "nqn.2026-01.com.example:db"
 # Of other programs, or spelled with a variable part.
 FOREIGN = {"rblk": {"dhchap"}, "rblkctl": {"config", "check"}, "rblkd": set()}
 
 
 def page(name):
-    with open(os.path.join(ROOT, "docs", "man", f"{name}.scd"), encoding="utf-8") as f:
+    with open(os.path.join(MANUALS, f"{name}.scd"), encoding="utf-8") as f:
         return f.read()
 
 
@@ -60,68 +68,135 @@ def options(_scratch):
     compare("rblkd", options_of(RBLKD), page("rblkd.8"))
 
 
-def examples(text):
-    """The lines of EXAMPLES."""
-    section = re.split(r"^# ", text.split("# EXAMPLES", 1)[1], flags=re.M)[0]
-    return [line.removesuffix("++").strip() for line in section.splitlines() if line.strip()]
+# ---- the examples, word by word ----
+
+def blocks(name):
+    """(commands, the mark's reason or None) of the blocks of a page: all of EXAMPLES, and elsewhere those that begin
+    with a prompt."""
+    text = page(name)
+    begin = re.search(r"^# EXAMPLES?$", text, re.M)
+    first = text.count("\n", 0, begin.start()) if begin else len(text)
+    return [(block.replace("\\\\", "\\") + "\n", reason) for line, block, reason in pages.blocks(text, pages.SCDOC, None)
+            if line > first or block.startswith("# ")]
+
+
+def examples(name):
+    return [block for block, reason in blocks(name) if not reason]
+
+
+def each_is_run_or_marked(_scratch):
+    names = {name.removesuffix(".scd") for name in os.listdir(MANUALS)}
+    expect_equal(names, set(BLOCKS), "the pages")
+    for name, counts in BLOCKS.items():
+        marked = [block for block, reason in blocks(name) if reason]
+        expect_equal((len(examples(name)), len(marked)), counts, f"blocks of {name} that are run, and that are marked")
+        expect_equal(len(re.findall(rf"^{pages.SCDOC.pattern}$", page(name), re.M)), counts[1], f"marks of {name}")
+
+
+class PageTarget(Target):
+    """The target that the pages speak of, as they start it: by its usual configuration."""
+
+    def __init__(self, scratch, extra=""):  # noqa: another configuration
+        scratch.env = page_machine.environment(scratch)
+        self.scratch, self.rblkd, self.process = scratch, "rblkd", None
+        self.control, self.config, self.log = "/run/rblk/rblkd.sock", "/etc/rblk/target.yaml", scratch.file("rblkd.log")
+        with open(self.config, "w", encoding="ascii") as f:
+            f.write(f"version: 1\n{extra}\nportals:\n  - {{name: left, address: 192.0.2.1}}\n"
+                    f"subsystems:\n  - nqn: {SUBSYSTEM}\n    allow_any_host: true\n    namespaces:\n"
+                    f"      - {{nsid: 1, ram: 32MiB, {LASTING}}}\n")
+        self.start()
+
+
+def enter(scratch, command):
+    """Enters a command at the shell there, and ends what goes on by Ctrl-C when it has shown something. Returns what
+    it said."""
+    shell = subprocess.Popen(["bash", "-ec", command], env=scratch.env, cwd=scratch.path, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+    first = ""
+    if "--top" in command:
+        first = shell.stdout.readline()
+        os.killpg(shell.pid, signal.SIGINT)
+    out, err = shell.communicate(timeout=2 * PATIENCE)
+    expect(shell.returncode == (-signal.SIGINT if first else 0), f"exit status {shell.returncode} of: {command}\n{first}{out}{err}")
+    expect(not SANITIZER_REPORT.search(err), err)
+    return first + out
+
+
+def prompts(name):
+    """(command, what is shown below it) of the blocks with prompts."""
+    return re.findall(r"^# ((?:.*\\\n)*.*)\n((?:[^#\n].*\n)*)", "".join(examples(name)), re.M)
 
 
 def of_rblk(scratch):
-    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
-    commands, subject = scratch.file("bin"), f"{NQN}@{target.address}"
-    os.mkdir(commands)
-    os.symlink(RBLK, os.path.join(commands, "rblk"))
-    with open(os.path.join(commands, "systemctl"), "w", encoding="ascii") as f:
-        f.write("#!/bin/sh\n")
-    os.chmod(os.path.join(commands, "systemctl"), 0o755)
-    environment = dict(scratch.env, PATH=f"{commands}:{os.environ['PATH']}", RBLK_CONFIG_DIR=scratch.file("etc"))
-    lines = examples(page("rblk.8"))
-    expect(len(lines) >= 5, f"{lines}")
-    for line in lines:
-        line = re.sub(r"nqn\.[\w.:-]+@192\.0\.2\.1", subject, line).replace("192.0.2.1", target.address)
-        line = line.replace("/run/rblk", environment["RBLK_RUN_DIR"])
-        if line.startswith("rblk attach --all"):  # after the volume of the same namespace: it has other options
-            run("rblk", "detach", "db", env=environment, check=False)
-            line += " --frontend socket"
-        if "stats" in line or "capture" in line or "fio" in line or "detach" in line:
-            ensure(environment, subject)
-        line += {"--top": " --count 1", "--rw=": " --size=64k"}.get(next((w for w in ("--top", "--rw=") if w in line), ""), "")
-        done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
-                              check=False, cwd=scratch.path)
-        expect_equal(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
-    for volume in json.loads(run("rblk", "list", "-o", "json", env=environment).stdout)["volumes"]:
-        run("rblk", "detach", volume["name"], env=environment)
+    target = PageTarget(scratch)
+    commands = [command for command, _ in prompts("rblk.8")]
+    expect_equal(len(commands), 7, "commands")
+    for command in commands:
+        enter(scratch, command)
+    expect(os.path.exists("/etc/rblk/volumes"), "attach --persist wrote nothing")
+    enter(scratch, "rblk detach --all")
     expect_equal(target.stop(), 0, "exit status of rblkd")
-
-
-def ensure(environment, subject):
-    """The volume db of the examples, alone."""
-    for volume in json.loads(run("rblk", "list", "-o", "json", env=environment).stdout)["volumes"]:
-        if volume["name"] != "db":
-            run("rblk", "detach", volume["name"], env=environment)
-    run("rblk", "attach", subject, "--name", "db", env=environment)
 
 
 def of_rblkctl(scratch):
     """The commands of the page, and the titles of the tables that it shows below them."""
     uuid, identifier = LASTING.removeprefix("uuid: "), "6f1b3a52-7f0e-4c4e-9d0c-0a4d5e6f7a8b"
-    target = Target(scratch, [f"nsid: 1, ram: 1MiB, {LASTING}"],
-                    extra=keep_registrant(scratch, uuid, identifier, "nqn.2026-01.org.example:db2"))
-    run(RBLK, "attach", f"{NQN}@{target.address}", "--name", "db", "--frontend", "socket", env=scratch.env)
-    environment = dict(scratch.env, PATH=f"{os.path.dirname(RBLKCTL)}:{os.environ['PATH']}", RBLK_CONTROL_SOCKET=target.control, COLUMNS="68")
+    target = PageTarget(scratch, keep_registrant(scratch, uuid, identifier, "nqn.2026-01.org.example:db2"))
+    scratch.env["COLUMNS"] = "68"  # as wide as what the page shows
+    enter(scratch, f"rblk attach {SUBSYSTEM}@192.0.2.1 --name db")
     with open(target.config, "a", encoding="ascii") as f:
         f.write("      - {nsid: 2, ram: 1MiB}\n")  # for apply
-    blocks = [block for block in page("rblkctl.8").split("```")[1::2] if block.startswith("\n# ")]
-    expect(len(blocks) >= 5, f"{blocks}")
-    for command, shown in re.findall(r"^# (.*)\n((?:[^#\n].*\n)*)", "".join(blocks).replace("\\\\\n", ""), re.M):
-        line = re.sub(r"nqn\.[\w.-]+:db\b", NQN, command).replace("--top", "--top --count 1").replace("--time 2s", "--time 1ms")
-        done = subprocess.run(["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=2 * PATIENCE,
-                              check=False, cwd=scratch.path)
-        expect_equal(done.returncode, 0, f"{line}: {done.stdout}{done.stderr}")
+    for command, shown in prompts("rblkctl.8"):
+        said = enter(scratch, command)
         for title in re.findall(r"^ *[A-Z][A-Z0-9. /%-]+$", shown, re.M):
-            expect(title.split() in [said.split() for said in done.stdout.splitlines()], f"{title}: not in {done.stdout}")
-    run(RBLK, "detach", "db", env=scratch.env)
+            expect(title.split() in [line.split() for line in said.splitlines()], f"{title}: not in {said}")
+    enter(scratch, "rblk detach db")
     expect_equal(target.stop(), 0, "exit status of rblkd")
+
+
+def of_the_library(scratch):
+    target = PageTarget(scratch)
+    build, *sources = examples("librblk.3")
+    said = []
+    for source in sources:
+        with open(scratch.file("example.c"), "w", encoding="utf-8") as f:
+            f.write(source)
+        said.append(enter(scratch, build))
+        enter(scratch, "cc -Wall -Werror -fsyntax-only example.c $(pkg-config --cflags librblk)")
+    expect_equal(said[:2], ["0 hello\n", "0\n"], "what the examples print")
+    expect('"state"' in said[2], said[2])
+    expect_equal(said[3:], ["1\n2\n"], "what the last example prints")
+    target.stop()
+
+
+def of_fio(scratch):
+    target = PageTarget(scratch)
+    enter(scratch, "".join(examples("rblk-fio.1")))
+    target.stop()
+
+
+def of_nbdkit(scratch):
+    target = PageTarget(scratch)
+    said = enter(scratch, "".join(examples("nbdkit-rblk-plugin.1")))
+    expect(f"export-size: {32 << 20}" in said, said)
+    expect_equal(os.path.getsize(scratch.file("disk.img")), 32 << 20, "bytes of the copy")
+    target.stop()
+
+
+def of_softrdma(scratch):
+    scratch.env = page_machine.environment(scratch)
+    lines = "".join(examples("softrdma.1")).splitlines()
+    said = enter(scratch, "exec 2>&1\nset -m\n" + "\n".join(pages.wait_after(line) for line in lines) + "\nwait\n")
+    for words in ("hca_id:\tsoftrdma0", "server DISCONNECT EVENT", "RC Send Only"):
+        expect(words in said, f"no '{words}' in:\n{said}")
+
+
+def of_the_configuration(scratch):
+    scratch.env = page_machine.environment(scratch)
+    with open("/etc/rblk/target.yaml", "w", encoding="utf-8") as f:
+        f.write(examples("rblk-target.yaml.5")[0])
+    with page_machine.device("/dev/vg0/log", scratch.make_file("log", 1 << 20)):
+        enter(scratch, "rblkd --check")
 
 
 def fits_a_terminal(_scratch):
@@ -132,24 +207,34 @@ def fits_a_terminal(_scratch):
         expect(not wide, "\n".join([f"{name}: wider than a terminal", *wide]))
 
 
-def of_the_configuration(scratch):
-    text = page("rblk-target.yaml.5").split("# EXAMPLE", 1)[1].split("```")[1]
-    device = scratch.make_file("log", 1 << 20)
-    text = text.replace("/srv/rblk", scratch.path).replace("device: /dev/vg0/log", f"file: {device}")
-    config = scratch.file("example.yaml")
-    with open(config, "w", encoding="utf-8") as f:
-        f.write(text)
-    done = run(RBLKD, "--check", "-c", config, check=False, env=scratch.env)
-    expect_equal(done.returncode, 0, f"the example: {done.stdout}{done.stderr}")
+def rendered_in_80_columns(_scratch):
+    """As man(1) shows the whole pages there: it cuts and breaks nothing that is shown as it is."""
+    for name in BLOCKS:
+        source = run("scdoc", input=page(name)).stdout
+        shown = run("man", "-l", "-", input=source, env=dict(os.environ, MANWIDTH="80", LC_ALL="C.UTF-8")).stdout
+        expect("NAME\n" in shown, f"man shows nothing of {name}: {shown}")
+        wide = [line for line in shown.splitlines() if len(line) > 80]
+        expect(not wide, "\n".join([f"{name}: wider than 80 columns", *wide]))
+
+
+def on_their_machine():
+    """The cases that need the machine that the pages speak of."""
+    names = {"rblk(8)": of_rblk, "rblkctl(8)": of_rblkctl, "rblk-target.yaml(5)": of_the_configuration}
+    if not IS_SANITIZED:  # others' programs cannot load what is instrumented
+        names |= {"librblk(3)": of_the_library, "rblk-fio(1)": of_fio, "softrdma(1)": of_softrdma}
+    if not IS_SANITIZED and os.path.exists(os.path.join(BUILD, "tools", "nbdkit", "nbdkit-rblk-plugin.so")):
+        names |= {"nbdkit-rblk-plugin(1)": of_nbdkit}
+    return names
 
 
 CASES = [
     ("options", options),
     ("80 columns", fits_a_terminal),
-    ("the examples of rblk(8)", of_rblk),
-    ("the examples of rblkctl(8)", of_rblkctl),
-    ("the example of rblk-target.yaml(5)", of_the_configuration),
+    ("80 columns of man(1)", rendered_in_80_columns),
+    ("each block of the pages is run or marked", each_is_run_or_marked),
 ]
 
 if __name__ == "__main__":
+    page_machine.go_on(on_their_machine().values())
+    CASES += page_machine.cases((f"the examples of {name}", function) for name, function in on_their_machine().items())
     run_cases(CASES)

@@ -14,18 +14,15 @@ import sys
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "lib"))
+import pages  # noqa: E402
 MARKS = {"README.md": 3, "docs/SOFTRDMA.md": 5, "docs/SETUP.md": 1, "docs/CEPH.md": 0}
 # These take all blocks of a page that are not marked, where services run, and where a cluster is.
 ELSEWHERE = {"docs/SETUP.md": "tests/vm/t/setup-page.sh", "docs/CEPH.md": "tests/ceph/test_ceph.py"}
-MARK = re.compile(r"<!-- not run: (.+) -->")
 STEP_S = 1500  # far beyond what any step takes
 OPTIONAL = ("libsystemd-dev", "libmicrohttpd-dev", "systemtap-sdt-dev", "libgnutls28-dev", "libcmocka-dev", "scdoc")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LACKING = re.compile(r"^.*(?:not found$|: not found|No such file or directory).*$", re.MULTILINE)
-# After a line that puts a program in the background people see that it is ready, and go on: how, by the page's words.
-READY = {"rblkd --config": "grep -q ' ready, ' /tmp/said",
-         "rping -s": "grep -q ' 00010000 .*softrdma.cm' /proc/net/unix",
-         "ib_write_bw &": "grep -qh ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6"}
 # Mounts and processes end with the command, however that ends.
 OWN = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 INSTALLS = ("tools/packages", "apt-get install")
@@ -37,23 +34,7 @@ def read(name):
 
 
 def blocks(page):
-    """Yields (number of the first line, commands, the mark's reason or None)."""
-    lines = read(page).split("\n") + [""]
-    begin, fence, before = None, False, ""
-    for i, line in enumerate(lines):
-        is_fence = line.startswith("```")
-        is_code = not is_fence and (fence or line.startswith("    ") or begin is not None and not line)
-        if is_code and begin is None:
-            begin = i
-        if not is_code and begin is not None:
-            mark = MARK.fullmatch(before)
-            yield begin + 1, "\n".join(lines[begin:i]).rstrip(), mark and mark.group(1)
-            begin = None
-        fence ^= is_fence
-        if line and not is_code and not is_fence:
-            before = line.strip()
-    if begin is not None:
-        yield begin + 1, "\n".join(lines[begin:]).rstrip(), None
+    return pages.blocks(read(page), pages.MARKDOWN)
 
 
 def sources():
@@ -123,20 +104,12 @@ def block_with(words, page="README.md"):
     return found[0]
 
 
-def wait_after(line):
-    """The line, and the wait behind it if it starts a program in the background."""
-    if not re.search(r"&( *#.*)?$", line):
-        return line
-    sign = next(sign for words, sign in READY.items() if words in line)
-    return f"{line}\nuntil {sign}; do kill -0 %%; sleep 0.1; done"
-
-
 def run_block(fresh, text):
     """First the lines that install, where there is a network; then all of it."""
     for line in text.splitlines():
         if line.strip().startswith(INSTALLS):
             fresh.run(line, network=True)
-    said = fresh.run("\n".join(wait_after(line) for line in text.splitlines()))
+    said = fresh.run("\n".join(pages.wait_after(line) for line in text.splitlines()))
     return said, [line for line in LACKING.findall(said) if ": left out: " not in line]
 
 
@@ -147,7 +120,7 @@ def each_block_is_run_or_marked(fresh):
     for page, n in MARKS.items():
         marked = [line for line, _, reason in blocks(page) if reason]
         expect(len(marked) == n, f"{page} has blocks that are not run in lines {marked}, and not {n}")
-        expect(len(MARK.findall(read(page))) == n, f"{page} has a mark without a block")
+        expect(len(pages.MARKDOWN.findall(read(page))) == n, f"{page} has a mark without a block")
     for page, program in ELSEWHERE.items():
         expect(page in read(program), f"{program} does not run {page}")
     in_cases = {block_with("rblkd --config"), block_with("tools/quickstart"), block_with("rping", "docs/SOFTRDMA.md")}

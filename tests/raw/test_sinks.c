@@ -238,19 +238,28 @@ static void a_sink_closes_with_its_read(void **state)
 {
 	const struct seg *seg = good_host_map(&d);
 
-	if (is_iwarp())
-		while (!aim_at_own(seg))
-			;
+	while (!aim_at_own(seg))
+		;
 	good_host_unmap(seg);
+}
+
+static void nothing(void **state)
+{
 }
 
 int main(void)
 {
-	static const struct CMUnitTest tests[] = {
+	struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(nothing_before_connect, next_good_host),
 		cmocka_unit_test_teardown(sinks_of_others_are_closed, next_good_host),
 		cmocka_unit_test_teardown(a_sink_closes_with_its_read, next_good_host),
 	};
 
+	/* cmocka's skip() writes "not ok" into TAP, which is a failure; TAP's own word is in the name. */
+	if (!is_iwarp())
+		tests[2] = (struct CMUnitTest){
+			.name = "a_sink_closes_with_its_read # SKIP no sink is open to hosts",
+			.test_func = nothing,
+		};
 	return cmocka_run_group_tests_name("sinks", tests, start_slow_reads, stop);
 }

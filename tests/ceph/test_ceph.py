@@ -88,12 +88,12 @@ def gateways_share_reservations(scratch):
     text = ctl(target, "status").stdout
     expect("\nrbd: reservations are in rbd/rblk.state.* (1 namespace)\n" in text, text)
     expect("\nrbd: reservations end with rblkd: no state_directory (1 namespace)\n" in text, text)
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
     folder = scratch.file("kept")
     os.mkdir(folder)
     target = Target(scratch, [namespace(1, image, more=", ceph_state: directory")], extra=f"state_directory: {folder}")
     expect(f"\nrbd: reservations are in {folder} (1 namespace)\n" in ctl(target, "status").stdout, "the directory")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
     CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "setomapval", kept, "guard#", "1")
     said = start_fails(scratch, [namespace(1, image)], CONFIG)
     expect(f"{image}: {place} is damaged: it has the reservations; remove that object of the pool (rados rm)" in said,
@@ -122,7 +122,7 @@ def data_is_in_the_image(scratch):
         volume.detach()
         theirs = digest("rbd", "-c", CLUSTER.conf, "export", "--no-progress", image, "-", env=scratch.env)
         expect_equal(ours, theirs, f"wrong data: digests of {image}")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def resize_reaches_hosts(scratch):
@@ -146,7 +146,7 @@ def resize_reaches_hosts(scratch):
     refused = ctl(target, "ns", "resize", NQN, "1", "64MiB", status=1)
     expect("change it with rbd resize" in refused.stderr, refused.stderr)
     volume.detach()
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def mistakes(scratch):
@@ -256,7 +256,7 @@ def control_answers_while_images_open(scratch):
     write()
     ctl(target, "apply")
     wait_until(lambda: not CLUSTER.watchers(images[0]), "a removed image is closed")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def lost_watches():
@@ -275,12 +275,12 @@ def one_gateway_writes(scratch):
     said = start_fails(scratch, [namespace(1, image)], BUSY)
     expect(f"{image}: is locked by client." in said, said)
     expect_equal(lost_watches(), n_lost, "times that the cluster has forgotten it meanwhile")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
     target = Target(scratch, [namespace(1, shared, more=", shared: true"), namespace(2, image)])
     fencing = target.status()["fencing"]
     expect_equal(fencing["level"], "none", "fencing without the lock")
     expect("another rblkd may write to namespace 1" in fencing["subsystems"][0]["why"], fencing)
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def killed_rblkd_comes_back(scratch):
@@ -296,7 +296,7 @@ def killed_rblkd_comes_back(scratch):
     text, _ = job.communicate()
     expect_equal(job.returncode, 0, f"exit status of fio: {text}")
     volume.detach()
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def hung_osd_is_waited_for(scratch):
@@ -321,7 +321,7 @@ def hung_osd_is_waited_for(scratch):
     expect_equal(job.returncode, 0, f"exit status of fio: {text}")
     expect_equal(target.list("namespaces")["namespaces"][0]["errors"], 0, "errors")
     volume.detach()
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def status_has_the_health(scratch):
@@ -345,7 +345,7 @@ def status_has_the_health(scratch):
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=2m", *VERIFY)
     wait_until(lambda: target.status()["state"] == "ok", "health is back")
     volume.detach()
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def killed_osd_is_a_hiccup(scratch):
@@ -363,7 +363,7 @@ def killed_osd_is_a_hiccup(scratch):
         wait_until(lambda: target.status()["stores"][0]["health"].startswith("HEALTH_WARN: "), "health")
         expect_equal(target.status()["state"], "ok", "a warning of the cluster is no problem of rblkd")
         volume.detach()
-        expect_equal(target.stop(), 0, "exit status of rblkd")
+        target.stop()
 
 
 QUICKSTART_ENDS = re.compile(

@@ -214,8 +214,8 @@ class Target:
         self.process.kill()
         self.process.wait()
 
-    def stop(self):
-        """Ends it in order; a sanitizer's report or an exit status other than 0 is a failure."""
+    def stop(self, status=0):
+        """Ends it in order; a sanitizer's report or another exit status is a failure."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -226,7 +226,7 @@ class Target:
                 raise Failure("rblkd did not stop at SIGTERM:\n" + self.read_log()[-2000:]) from None
         log = self.read_log()
         expect(not SANITIZER_REPORT.search(log), "sanitizer report:\n" + log[-6000:])
-        return self.process.returncode
+        expect_equal(self.process.returncode, status, "exit status of rblkd:\n" + log[-2000:] + "\n")
 
     @property
     def address(self):

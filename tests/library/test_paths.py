@@ -28,7 +28,7 @@ def finish(program):
 
 def stop(*targets):
     for target in targets:
-        expect_equal(target.stop(), 0, "exit status of rblkd")
+        target.stop()
 
 
 def test_changes(scratch):

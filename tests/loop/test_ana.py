@@ -32,10 +32,6 @@ def states(target, *arguments):
     return {(g["group"], p["portal"]): p["state"] for g in groups for p in g["portals"]}
 
 
-def stop(target):
-    expect_equal(target.stop(), 0, "exit status of rblkd")
-
-
 def disturbs_no_client(scratch):
     """fio verifies while its path becomes inaccessible and returns, by rblkctl and by the file."""
     target = Target(scratch, ["nsid: 1, ram: 32MiB, ana_group: 2", "nsid: 2, ram: 8MiB"], subsystem_extra=GROUPS)
@@ -65,7 +61,7 @@ def disturbs_no_client(scratch):
     said = ctl(target, "ana", "set", NQN, "2", "non_optimized").stdout
     expect("it lasts until rblkd restarts" in said, said)
     volume.detach()
-    stop(target)
+    target.stop()
 
 
 def waits_and_goes_on(scratch):
@@ -90,7 +86,7 @@ def waits_and_goes_on(scratch):
     wait_until(lambda: volume.status()["ana_state"] == "optimized", "the volume hears of it")
     fio(scratch, volume.uri, "--rw=write", "--bs=4k", "--size=4k", *VERIFY)
     volume.detach()
-    stop(target)
+    target.stop()
 
 
 def follows_the_file(scratch):
@@ -119,7 +115,7 @@ def follows_the_file(scratch):
     expect_equal(len(states(target)), 3, "a wrong file changes nothing")
     apply(("{id: 1}", "{id: 1, state: non_optimized}"))
     expect_equal(states(target), {(1, "p"): "non_optimized", (2, "p"): "non_optimized"}, "states")
-    stop(target)
+    target.stop()
 
 
 def refuses_nonsense(scratch):
@@ -137,11 +133,11 @@ def refuses_nonsense(scratch):
     one_error(ctl(target, "ana", "move", status=USAGE), "unknown command 'ana move'")
     one_error(ctl(target, "ana", "set", NQN, "1", "change", "--socket", "/nowhere", status=UNREACHABLE), "/nowhere")
     expect_equal(states(target), before, "nothing was changed")
-    stop(target)
+    target.stop()
     target = Target(scratch, ["nsid: 1, ram: 1MiB"])
     one_error(ctl(target, "ana", "set", NQN, "1", "change", status=FAILED), "has no ANA groups")
     expect_equal(states(target), {}, "no groups")
-    stop(target)
+    target.stop()
 
 
 def two_are_one(scratch):
@@ -180,7 +176,7 @@ def two_are_one(scratch):
         for volume in volumes:
             volume.detach()
         for target in targets:
-            stop(target)
+            target.stop()
     finally:
         end_beside(others)
 

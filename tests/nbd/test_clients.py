@@ -160,7 +160,12 @@ def case_fio(scratch):
         "--iodepth=32", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--bs_unaligned=1")
     fio(scratch, server.uri, "--rw=randrw", "--bs=4k", "--size=8M", "--numjobs=4",
         "--offset_increment=16M", "--iodepth=128", "--verify=crc32c", "--verify_fatal=1")
-    fio(scratch, server.uri, "--rw=randtrim", "--bs=4k", "--size=8M", "--iodepth=16")
+    h = handle(server)
+    before = h.pread(16 * MIB, 0)
+    fio(scratch, server.uri, "--rw=randtrim", "--bs=4k", "--offset=1M", "--size=8M", "--iodepth=16")
+    expect(any(before[MIB:9 * MIB]), "there was nothing to trim")
+    expect_data(h.pread(16 * MIB, 0), before[:MIB] + bytes(8 * MIB) + before[9 * MIB:], "the volume after trims")
+    h.shutdown()
     server.stop()
 
 

@@ -92,6 +92,7 @@ class Wire:
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ALL))
         self.socket.bind((link, ALL))
         self.socket.settimeout(PATIENCE)
+        self.source_port = 0  # of the last packet
 
     def next(self):
         """(source, destination, what follows the UDP header)"""
@@ -101,6 +102,7 @@ class Wire:
             except TimeoutError:
                 raise Failure("no packet comes") from None
             if packet[0] == 0x45 and packet[9] == socket.IPPROTO_UDP and packet[22:24] == struct.pack("!H", PORT):
+                self.source_port = int.from_bytes(packet[20:22], "big")
                 return socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20]), packet[28:]
 
     def next_of(self, opcode, source):

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A third host for tests of RoCE: a network namespace on a cable of its own to this one (far.py),
 from which forged ICMP comes. Its messages quote a packet from HERE to THERE, or to another
-address, from UDP port 4791 to 4791, that the stranger has never seen.
+address, to UDP port 4791, that the stranger has never seen; but it knows the ports from which the
+host sends.
 
-stranger.py ADDRESS MESSAGE COUNT [QUOTED...]: sends from the stranger's side."""
+stranger.py ADDRESS MESSAGE COUNT PID [QUOTED...]: sends from the stranger's side; the process PID
+is on the host."""
 
+import functools
 import itertools
 import os
 import socket
@@ -14,6 +17,7 @@ import sys
 import time
 
 PORT = 4791
+FIRST_RANDOM = 0xc000
 BURST = 128
 # (type, code, what the second word says), for IPv4 and IPv6
 MESSAGES = {
@@ -31,7 +35,15 @@ def checksum(data):
     return ~(total + (total >> 16)) & 0xffff
 
 
-def forge(message, quoted_from, quoted_to):
+def ports_of(pid, is_v6):
+    """From which the host may send, random ones first: a host that cannot look has to guess them."""
+    with open(f"/proc/{pid}/net/udp{'6' if is_v6 else ''}", encoding="ascii") as f:
+        found = {int(line.split()[1].split(":")[1], 16) for line in f if "local_address" not in line}
+    return sorted((port for port in found if port >= FIRST_RANDOM), reverse=True) + [PORT]
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def forge(message, quoted_from, quoted_to, port):
     """The ICMP message about a packet of 1100 bytes: its header, and the 8 bytes behind it."""
     is_v6 = ":" in quoted_from
     kind, code, word = MESSAGES[message][is_v6]
@@ -41,7 +53,7 @@ def forge(message, quoted_from, quoted_to):
     else:
         header = struct.pack("!BBHHHBBH4s4s", 0x45, 2, 1100, 0, 0x4000, 64, 17, 0, *ends)
         header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
-    packet = struct.pack("!BBHI", kind, code, 0, word) + header + struct.pack("!HHHH", PORT, PORT, 1080, 0)
+    packet = struct.pack("!BBHI", kind, code, 0, word) + header + struct.pack("!HHHH", port, PORT, 1080, 0)
     # the kernel fills in the checksum of ICMPv6
     return packet if is_v6 else packet[:2] + struct.pack("!H", checksum(packet)) + packet[4:]
 
@@ -73,7 +85,8 @@ class Stranger:
             subprocess.run([*self.enter, "ip", "route", "add", to, "via", via], check=True)
 
     def command(self, to, message, count, *quoted):
-        return [*self.enter, sys.executable, os.path.abspath(__file__), to, message, str(count), *quoted]
+        return [*self.enter, sys.executable, os.path.abspath(__file__), to, message, str(count), str(os.getpid()),
+                *quoted]
 
     def send(self, *arguments):
         subprocess.run(self.command(*arguments), check=True)
@@ -87,13 +100,21 @@ class Stranger:
         self.process.wait()
 
 
+def forged(to, messages, pid, quoted):
+    """Without end. The ports change while programs begin and end."""
+    while True:
+        for port in ports_of(pid, ":" in to):
+            for peer in quoted:
+                for message in messages:
+                    yield forge(message, to, peer, port)
+
+
 def main():
-    to, messages, count, *quoted = sys.argv[1:]
+    to, messages, count, pid, *quoted = sys.argv[1:]
     is_v6 = ":" in to
     out = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_RAW,
                         socket.IPPROTO_ICMPV6 if is_v6 else socket.IPPROTO_ICMP)
-    packets = [forge(message, to, peer) for peer in quoted for message in messages.split(",")]
-    for i, packet in enumerate(itertools.islice(itertools.cycle(packets), int(count))):
+    for i, packet in enumerate(itertools.islice(forged(to, messages.split(","), pid, quoted), int(count))):
         out.sendto(packet, (to, 0))
         if i % BURST == BURST - 1:
             time.sleep(0.005)  # the programs need the processors, too

@@ -103,9 +103,23 @@ def numbers_of(packet):
     return int.from_bytes(packet[5:8], "big"), int.from_bytes(packet[9:12], "big")
 
 
+def naks(out, wire, qpn, port):
+    """To the queue pair of the other host, in this one's name, with numbers that are under way."""
+    number = numbers_of(wire.next_of(forge.WRITE_FIRST, far.THERE))[1]
+    for i in range(PACKETS):
+        out.send(far.HERE, far.THERE, forge.nak(qpn, number + i & 0xffffff), port)
+
+
+def ends(programs_of_it, attack):
+    with contextlib.suppress(Failure):
+        attack()
+    return any("DISCONNECT" in program.said() or program.process.poll() is not None for program in programs_of_it)
+
+
 def another_port():
     """NAKs in this host's name, to the queue pair and with the numbers that are under way, but from
-    another UDP port: the connection goes on."""
+    another UDP port, that of RoCE too: the connection goes on. Those from the port that is not told
+    to strangers end it."""
     need("rping")
     if os.geteuid():
         raise Skip("only root sees the packets")
@@ -116,13 +130,14 @@ def another_port():
         wait_until(lambda: listens_there(port), "the server listens", every[0])
         every.append(far.here(words("rping -c -a ADDRESS -p PORT -S 65000 -V -C 10000000", port, far.THERE)))
         qpn = numbers_of(wire.next_of(forge.ACK, far.HERE))[0]
-        for _ in range(ROUNDS):
-            number = numbers_of(wire.next_of(forge.WRITE_FIRST, far.THERE))[1]
-            for i in range(PACKETS):
-                out.send(far.HERE, far.THERE, forge.nak(qpn, number + i & 0xffffff), forge.PORT + 1)
+        secret = wire.source_port
+        for i in range(ROUNDS):
+            naks(out, wire, qpn, forge.PORT if i % 2 else secret ^ 1)
         wait_for_data(every[1])
         if "DISCONNECT" in (said := every[1].said()):
             raise Failure(said)
+        wire.socket.settimeout(1)  # once the connection has ended, nothing comes
+        wait_until(lambda: ends(every, lambda: naks(out, wire, qpn, secret)), "those from the right port end it")
 
 
 def cases():

@@ -9,12 +9,15 @@
  */
 #include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/roce/port.h"
+#include "softrdma/fabric/roce/sockets.h"
 #include "softrdma/process/part.h"
 #include "softrdma/trace/trace.h"
 
@@ -35,10 +38,9 @@ enum {
 
 /* A burst: packets of `size` bytes, the last one may be shorter. */
 struct burst {
-	struct roce_port *port;
+	struct roce_way way;
 	struct sockaddr_in6 to;
 	socklen_t to_len;
-	union ibv_gid to_gid;
 	uint8_t steering;
 	bool is_closed; /* its last packet is shorter */
 	uint32_t start, size, n, bytes;
@@ -58,7 +60,7 @@ struct roce_batch {
 
 /* A packet that chaos keeps back; n 0: free. */
 struct held {
-	struct roce_port *port;
+	int sock; /* owned: the way's may be closed meanwhile */
 	struct sockaddr_in6 to;
 	socklen_t to_len;
 	uint64_t due_ns;
@@ -76,10 +78,10 @@ static _Atomic unsigned n_held;
 
 /* ---- chaos ---------------------------------------------------------------------------------- */
 
-static void send_plain(struct roce_port *p, const void *bytes, size_t n,
-		       const struct sockaddr_in6 *to, socklen_t to_len)
+static void send_plain(int sock, const void *bytes, size_t n, const struct sockaddr_in6 *to,
+		       socklen_t to_len)
 {
-	sendto(p->sock, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to, to_len);
+	sendto(sock, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to, to_len);
 }
 
 static bool hold(const struct burst *b, const uint8_t *bytes, size_t n, uint64_t ns)
@@ -92,7 +94,7 @@ static bool hold(const struct burst *b, const uint8_t *bytes, size_t n, uint64_t
 		if (!held[i].n)
 			free = &held[i];
 	if (free) {
-		*free = (struct held){.port = b->port,
+		*free = (struct held){.sock = fcntl(b->way.sock, F_DUPFD_CLOEXEC, 0),
 				      .to = b->to,
 				      .to_len = b->to_len,
 				      .due_ns = due,
@@ -119,7 +121,8 @@ static uint64_t release(uint64_t now, bool passed)
 		struct held *h = &held[i];
 
 		if (h->n && (h->due_ns <= now || (passed && h->until_next))) {
-			send_plain(h->port, h->bytes, h->n, &h->to, h->to_len);
+			send_plain(h->sock, h->bytes, h->n, &h->to, h->to_len);
+			close(h->sock);
 			h->n = 0;
 			atomic_fetch_sub(&n_held, 1);
 		} else if (h->n && (!first || h->due_ns < first)) {
@@ -143,7 +146,7 @@ static void send_by_chance(const struct burst *b, uint8_t *bytes)
 	case CHAOS_PACKET_DROPPED:
 		return;
 	case CHAOS_PACKET_TWICE:
-		send_plain(b->port, bytes, b->bytes, &b->to, b->to_len);
+		send_plain(b->way.sock, bytes, b->bytes, &b->to, b->to_len);
 		break;
 	case CHAOS_PACKET_SWAPPED:
 		if (hold(b, bytes, b->bytes, 0))
@@ -160,7 +163,7 @@ static void send_by_chance(const struct burst *b, uint8_t *bytes)
 	default:
 		break;
 	}
-	send_plain(b->port, bytes, b->bytes, &b->to, b->to_len);
+	send_plain(b->way.sock, bytes, b->bytes, &b->to, b->to_len);
 	release(0, true);
 }
 
@@ -189,16 +192,16 @@ static void fill(struct msghdr *m, struct iovec *iov, struct roce_batch *b, stru
 static void trace_burst(const struct roce_batch *b, const struct burst *burst)
 {
 	for (uint32_t i = 0, at = 0; at < burst->bytes; i++, at += burst->size)
-		trace_wire(&burst->port->gid, &burst->to_gid, ROCE_PORT, (uint16_t)i,
-			   b->bytes + burst->start + at,
+		trace_wire(&burst->way.port->gid, &burst->way.to, burst->way.source_port,
+			   (uint16_t)i, b->bytes + burst->start + at,
 			   burst->size < burst->bytes - at ? burst->size : burst->bytes - at);
 }
 
 static void count(const struct burst *burst)
 {
-	atomic_fetch_add_explicit(&burst->port->n_sent, burst->n, memory_order_relaxed);
+	atomic_fetch_add_explicit(&burst->way.port->n_sent, burst->n, memory_order_relaxed);
 	if (burst->n > 1)
-		atomic_fetch_add_explicit(&burst->port->n_bursts, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&burst->way.port->n_bursts, 1, memory_order_relaxed);
 }
 
 /* Once: the queue pairs concerned end with their retries over. */
@@ -218,18 +221,18 @@ static void complain_too_big(const struct burst *b)
  * waits in the socket and fails the next call, which then has tried nothing. The message's own
  * failure comes again. errno stays as it is.
  */
-static bool sends_again(struct roce_port *p, unsigned *n_tries)
+static bool sends_again(const struct roce_way *way, unsigned *n_tries)
 {
 	int error = errno;
 
 	if (error == EAGAIN || error == ENOBUFS || ++*n_tries == TRIES)
 		return false;
-	roce_read_errors(p, p->sock);
+	roce_read_errors(way->port, way->sock);
 	errno = error;
 	return true;
 }
 
-/* Messages [from, to) of one port. One that cannot be sent is skipped: it is lost. */
+/* Messages [from, to) of one socket. One that cannot be sent is skipped: it is lost. */
 static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 {
 	struct mmsghdr messages[MESSAGES];
@@ -241,13 +244,13 @@ static void send_run(struct roce_batch *b, unsigned from, unsigned to)
 		count(&b->bursts[i]);
 	}
 	while (from < to) {
-		int n = sendmmsg(b->bursts[from].port->sock, messages + from, to - from,
+		int n = sendmmsg(b->bursts[from].way.sock, messages + from, to - from,
 				 MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n > 0) {
 			from += (unsigned)n;
 			n_tries = 0;
-		} else if (!sends_again(b->bursts[from].port, &n_tries)) {
+		} else if (!sends_again(&b->bursts[from].way, &n_tries)) {
 			if (b->bursts[from].n > 1 && (errno == EIO || errno == EINVAL))
 				atomic_store(&cannot_burst, true); /* no checksum offload here */
 			if (errno == EMSGSIZE)
@@ -267,7 +270,7 @@ static void flush(struct roce_batch *b)
 			count(&b->bursts[i]);
 			send_by_chance(&b->bursts[i], b->bytes + b->bursts[i].start);
 			from = i + 1;
-		} else if (i + 1 == b->n || b->bursts[i + 1].port != b->bursts[i].port) {
+		} else if (i + 1 == b->n || b->bursts[i + 1].way.sock != b->bursts[i].way.sock) {
 			send_run(b, from, i + 1);
 			from = i + 1;
 		}
@@ -297,44 +300,49 @@ uint8_t *roce_batch_room(struct roce_batch *b)
 }
 
 /* Whether a packet of n bytes may follow in the last burst. */
-static bool continues(const struct roce_batch *b, const struct roce_port *port,
-		      const union ibv_gid *to, uint8_t steering, size_t n)
+static bool continues(const struct roce_batch *b, const struct roce_way *way, uint8_t steering,
+		      size_t n)
 {
 	const struct burst *last = b->n ? &b->bursts[b->n - 1] : NULL;
 
-	return last && last->port == port && !last->is_closed && last->steering == steering &&
-	       n <= last->size && last->n < SEGMENTS && last->bytes + n <= BURST_BYTES &&
-	       !chaos_on() && !atomic_load_explicit(&cannot_burst, memory_order_relaxed) &&
-	       !memcmp(&last->to_gid, to, sizeof(*to));
+	return last && last->way.sock == way->sock && !last->is_closed &&
+	       last->steering == steering && n <= last->size && last->n < SEGMENTS &&
+	       last->bytes + n <= BURST_BYTES && !chaos_on() &&
+	       !atomic_load_explicit(&cannot_burst, memory_order_relaxed) &&
+	       !memcmp(&last->way.to, &way->to, sizeof(way->to));
 }
 
-static struct burst *begin_burst(struct roce_batch *b, struct roce_port *port,
-				 const union ibv_gid *to, uint8_t steering, size_t n)
+static struct burst *begin_burst(struct roce_batch *b, const struct roce_way *way, uint8_t steering,
+				 size_t n)
 {
 	struct burst *burst = &b->bursts[b->n++];
 
-	burst->port = port;
-	burst->to_gid = *to;
+	burst->way = *way;
 	burst->steering = steering;
 	burst->is_closed = false;
 	burst->start = b->used;
 	burst->size = (uint32_t)n;
 	burst->n = burst->bytes = 0;
-	roce_sockaddr(to, port->scope, &burst->to, &burst->to_len);
+	roce_sockaddr(&way->to, way->port->scope, &burst->to, &burst->to_len);
 	return burst;
 }
 
-void roce_batch_add(struct roce_batch *b, struct roce_port *port, const union ibv_gid *to, size_t n)
+struct roce_way roce_way_from_port(struct roce_port *port, const union ibv_gid *to)
+{
+	return (struct roce_way){port, *to, port->sock, ROCE_PORT};
+}
+
+void roce_batch_add(struct roce_batch *b, const struct roce_way *way, size_t n)
 {
 	uint8_t *bytes = b->bytes + b->used;
-	struct roce_ends e = {port->gid, *to, ROCE_PORT};
+	struct roce_ends e = {way->port->gid, way->to, way->source_port};
 	size_t whole = n + ROCE_ICRC_BYTES;
 	struct burst *burst;
 	uint32_t crc;
 
-	burst = continues(b, port, to, bytes[STEERING_BYTE], whole)
+	burst = continues(b, way, bytes[STEERING_BYTE], whole)
 			? &b->bursts[b->n - 1]
-			: begin_burst(b, port, to, bytes[STEERING_BYTE], whole);
+			: begin_burst(b, way, bytes[STEERING_BYTE], whole);
 	crc = htole32(roce_icrc(&e, bytes, n, (uint16_t)burst->n, true));
 	memcpy(bytes + n, &crc, sizeof(crc));
 	burst->is_closed = whole < burst->size;
@@ -358,8 +366,12 @@ static void forget(void)
 		batches[i].used = 0;
 	}
 	pthread_mutex_init(&held_lock, NULL);
-	if (atomic_exchange(&n_held, 0))
-		memset(held, 0, sizeof(held));
+	if (!atomic_exchange(&n_held, 0))
+		return;
+	for (unsigned i = 0; i < HELD; i++)
+		if (held[i].n)
+			close(held[i].sock);
+	memset(held, 0, sizeof(held));
 }
 
 static const struct sr_part part = {.forget = forget};

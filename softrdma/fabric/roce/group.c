@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
-#include <netinet/udp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,18 +21,10 @@
 #include "softrdma/fabric/roce/member.h"
 #include "softrdma/fabric/roce/owner.h"
 #include "softrdma/fabric/roce/packet.h"
+#include "softrdma/fabric/roce/sockets.h"
 #include "softrdma/process/timer.h"
 
-#ifndef UDP_GRO
-#	define UDP_GRO 104
-#endif
-#ifndef UDP_NO_CHECK6_RX
-#	define UDP_NO_CHECK6_RX 102
-#endif
-
 enum {
-	SOCKET_BUFFER = 4 << 20,
-	ECT_0 = 2,
 	N_FDS = ROCE_SOCKETS + 2, /* the sockets, the listener, the memory */
 };
 
@@ -67,75 +58,6 @@ static const char *why_in_use(void)
 
 /* ---- sockets -------------------------------------------------------------------------------- */
 
-void roce_sockaddr(const union ibv_gid *gid, uint32_t scope, struct sockaddr_in6 *ret,
-		   socklen_t *ret_len)
-{
-	struct sockaddr_in *in = (void *)ret;
-
-	memset(ret, 0, sizeof(*ret));
-	if (roce_gid_is_ip4(gid)) {
-		in->sin_family = AF_INET;
-		in->sin_port = htons(ROCE_PORT);
-		memcpy(&in->sin_addr, gid->raw + 12, 4);
-		*ret_len = sizeof(*in);
-		return;
-	}
-	ret->sin6_family = AF_INET6;
-	ret->sin6_port = htons(ROCE_PORT);
-	memcpy(&ret->sin6_addr, gid->raw, 16);
-	ret->sin6_scope_id = IN6_IS_ADDR_LINKLOCAL(&ret->sin6_addr) ? scope : 0;
-	*ret_len = sizeof(*ret);
-}
-
-static void set(int sock, int level, int option, int value)
-{
-	setsockopt(sock, level, option, &value, sizeof(value));
-}
-
-/*
- * PMTUDISC_PROBE: never fragments, and what may leave is up to the interface alone. The path MTU
- * that the kernel learns (PMTUDISC_DO) comes from ICMP, which any machine can send: one forged
- * packet would stop all that is sent to a peer.
- */
-static void set_options(int sock, bool v4)
-{
-	set(sock, SOL_SOCKET, SO_REUSEPORT, 1);
-	set(sock, SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER);
-	set(sock, SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER);
-	set(sock, SOL_UDP, UDP_GRO, 1);
-	if (v4) {
-		set(sock, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-		set(sock, IPPROTO_IP, IP_TOS, ECT_0);
-		set(sock, IPPROTO_IP, IP_RECVTOS, 1);
-		set(sock, IPPROTO_IP, IP_RECVERR, 1);
-		return;
-	}
-	set(sock, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	set(sock, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
-	set(sock, IPPROTO_IPV6, IPV6_TCLASS, ECT_0);
-	set(sock, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-	set(sock, IPPROTO_IPV6, IPV6_RECVERR, 1);
-	set(sock, SOL_UDP, UDP_NO_CHECK6_RX, 1); /* rdma_rxe and adapters send none */
-}
-
-static int open_socket(const union ibv_gid *gid, uint32_t scope)
-{
-	bool v4 = roce_gid_is_ip4(gid);
-	int sock = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), r;
-	struct sockaddr_in6 sa;
-	socklen_t len;
-
-	if (sock < 0)
-		return -errno;
-	set_options(sock, v4);
-	roce_sockaddr(gid, scope, &sa, &len);
-	if (!bind(sock, (struct sockaddr *)&sa, len))
-		return sock;
-	r = -errno;
-	close(sock);
-	return r;
-}
-
 /* The index of a socket is the order of binding. */
 static int open_sockets(struct roce_group *g, uint32_t scope)
 {
@@ -143,7 +65,7 @@ static int open_sockets(struct roce_group *g, uint32_t scope)
 				     (struct sock_filter *)(uintptr_t)roce_steering};
 
 	for (unsigned i = 0; i < ROCE_SOCKETS; i++) {
-		g->socks[i] = open_socket(&g->gid, scope);
+		g->socks[i] = roce_socket_open(&g->gid, scope);
 		if (g->socks[i] < 0)
 			return g->socks[i];
 	}

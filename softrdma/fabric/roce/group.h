@@ -48,9 +48,6 @@ struct roce_group {
 int roce_group_open(const union ibv_gid *gid, uint32_t scope, struct roce_group *ret);
 /* Accepts one that is half open. */
 void roce_group_close(struct roce_group *g);
-/* The address' socket for a destination; IPv4 or IPv6. */
-void roce_sockaddr(const union ibv_gid *gid, uint32_t scope, struct sockaddr_in6 *ret,
-		   socklen_t *ret_len);
 /* The listener is readable: gives a process what it joins with. */
 void roce_group_admit(const struct roce_group *g);
 

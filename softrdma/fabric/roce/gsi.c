@@ -12,6 +12,7 @@
 
 #include "softrdma/fabric/roce/gsi_parts.h"
 #include "softrdma/fabric/roce/routes.h"
+#include "softrdma/fabric/roce/sockets.h"
 #include "softrdma/verbs/context.h"
 
 enum {
@@ -201,17 +202,19 @@ int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYT
 				.q_key = GSI_QKEY,
 				.payload_bytes = SR_GSI_MAD_BYTES};
 	struct roce_batch *b;
+	struct roce_way way;
 	uint8_t *at;
 	size_t headers;
 
 	if (!port)
 		return -ENODEV;
 	p.psn = atomic_fetch_add(&next_psn, 1) & 0xffffff;
+	way = roce_way_from_port(port, &path->remote);
 	b = roce_batch_begin();
 	at = roce_batch_room(b);
 	headers = roce_packet_encode(&p, at);
 	memcpy(at + headers, mad, SR_GSI_MAD_BYTES);
-	roce_batch_add(b, port, &path->remote, headers + SR_GSI_MAD_BYTES);
+	roce_batch_add(b, &way, headers + SR_GSI_MAD_BYTES);
 	roce_batch_end(b);
 	return 0;
 }

@@ -12,8 +12,15 @@ static bool find_ends(struct roce_link *l, const struct ibv_qp_attr *a)
 	if (sr_gid_at(a->ah_attr.grh.sgid_index, &local, NULL))
 		return false;
 	l->port = roce_port_find(&local);
-	l->peer = l->port ? roce_peer_get(&a->ah_attr.grh.dgid) : NULL;
-	return l->peer;
+	l->peer = l->port ? roce_peer_get(&local, l->port->scope, &a->ah_attr.grh.dgid) : NULL;
+	if (!l->peer)
+		return false;
+	l->way = roce_way_from_port(l->port, &l->peer->gid);
+	if (l->peer->sock >= 0) { /* without a descriptor left: easier to guess */
+		l->way.sock = l->peer->sock;
+		l->way.source_port = l->peer->source_port;
+	}
+	return true;
 }
 
 struct roce_link *roce_link_new(const struct sr_qp *qp)

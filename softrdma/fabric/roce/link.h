@@ -21,6 +21,7 @@
 struct roce_link {
 	struct roce_port *port;
 	struct roce_peer *peer; /* ref */
+	struct roce_way way;
 	uint32_t dest_qpn;
 	uint16_t peer_port;    /* UDP, of the first packet that counted; 0: there was none */
 	bool has_requester;    /* from the first request on */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP port 4791 of this host's addresses: opening it, reading it, sending bursts from it. Other
+ * UDP port 4791 of this host's addresses: opening it, reading it, and sending bursts. Other
  * processes of this user may have the same address open (group.h).
  *
  * A thread that polls an empty completion queue reads the sockets; the helper does while no
@@ -81,6 +81,17 @@ void roce_ports_forget(void);
 
 struct roce_batch;
 
+/* From where packets leave, and for where. */
+struct roce_way {
+	struct roce_port *port;
+	union ibv_gid to;
+	int sock; /* borrowed; stays open until roce_batch_end */
+	uint16_t source_port;
+};
+
+/* From port 4791, as management does and datagrams do. */
+struct roce_way roce_way_from_port(struct roce_port *port, const union ibv_gid *to);
+
 /* Takes one of a few batches; waits for one. A leaf lock, held until roce_batch_end. */
 struct roce_batch *roce_batch_begin(void);
 /*
@@ -90,10 +101,9 @@ struct roce_batch *roce_batch_begin(void);
 uint8_t *roce_batch_room(struct roce_batch *b);
 /*
  * A packet of n bytes (BTH to pad) stands where roce_batch_room said. Computes the ICRC. Packets of
- * one size to one destination in a row leave as one burst.
+ * one size that go one way in a row leave as one burst.
  */
-void roce_batch_add(struct roce_batch *b, struct roce_port *port, const union ibv_gid *to,
-		    size_t n);
+void roce_batch_add(struct roce_batch *b, const struct roce_way *way, size_t n);
 /*
  * Sends the packets that chaos keeps back and that are due. Returns when to call it again, 0 for
  * never.

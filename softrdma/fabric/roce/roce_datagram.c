@@ -32,17 +32,19 @@ bool roce_send_datagram(struct sr_qp *qp, const struct sr_datagram *d)
 		.payload_bytes = d->length,
 	};
 	struct roce_batch *b;
+	struct roce_way way;
 	uint8_t *at, *to;
 
 	if (!port || d->length > ROCE_MTU_MAX)
 		return true;
+	way = roce_way_from_port(port, &d->address->remote);
 	b = roce_batch_begin();
 	at = roce_batch_room(b);
 	to = at + roce_packet_encode(&p, at);
 	for (unsigned i = 0; i < d->n_data; to += d->data[i++].iov_len)
 		memcpy(to, d->data[i].iov_base, d->data[i].iov_len);
 	memset(to, 0, roce_pad_bytes(d->length));
-	roce_batch_add(b, port, &d->address->remote, (size_t)(to - at) + roce_pad_bytes(d->length));
+	roce_batch_add(b, &way, (size_t)(to - at) + roce_pad_bytes(d->length));
 	roce_batch_end(b);
 	return true;
 }

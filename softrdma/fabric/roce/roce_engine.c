@@ -68,7 +68,7 @@ static void say_goodbye(struct sr_qp *qp)
 					.msn = l->r.msn};
 		uint8_t *at = roce_batch_room(b);
 
-		roce_batch_add(b, l->port, &l->peer->gid, roce_packet_encode(&p, at));
+		roce_batch_add(b, &l->way, roce_packet_encode(&p, at));
 	}
 	roce_batch_end(b);
 }

@@ -114,7 +114,7 @@ static void send_packet(struct roce_batch *b, const struct roce_link *l, struct 
 	unsigned pad = roce_pad_bytes(p->payload_bytes);
 
 	memset(at + headers + p->payload_bytes, 0, pad);
-	roce_batch_add(b, l->port, &l->peer->gid, headers + p->payload_bytes + pad);
+	roce_batch_add(b, &l->way, headers + p->payload_bytes + pad);
 }
 
 /* The payload of a READ's response. XRC: in the domain of the SRQ that the request has named. */

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (BUILD, LASTING, NQN, ROOT, Target, expect, expect_data, expect_equal, run,  # noqa: E402
-                     run_cases, wait_until)
+from harness import (BUILD, LASTING, NQN, ROOT, Target, expect, expect_data, run, run_cases,  # noqa: E402
+                     wait_until)
 
 LIBRARY = os.path.join(BUILD, "library")
 ENGINE = os.path.join(BUILD, "tools", "fio", "rblk-fio.so")

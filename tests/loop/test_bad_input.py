@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (IS_SANITIZED, NQN, PATIENCE, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, Volume,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SANITIZER_REPORT, Target, Volume,  # noqa: E402
                      expect, expect_equal, fio, free_port, rblk, run, run_cases, VERIFY)
 
 USAGE, CONFIG, NOT_FOUND, BUSY, UNREACHABLE, DENIED = 2, 3, 4, 5, 7, 8

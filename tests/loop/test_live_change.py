@@ -9,7 +9,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect,  # noqa: E402
+from harness import (NQN, RBLKCTL, RBLKD, VERIFY, Target, Volume, expect,  # noqa: E402
                      expect_equal, find_key, fio, free_port, rblk, run, run_cases, start_fio, wait_until)
 
 FAILED, USAGE, CONFIG, NOT_FOUND, BUSY, PARTIAL = 1, 2, 3, 4, 5, 6

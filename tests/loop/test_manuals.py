@@ -2,7 +2,6 @@
 """The manual pages: each option of a program is in its page, each option of a page is one of its program, and the
 examples, word by word, do what they say, on a machine that has what they name (tests/lib/page_machine.py)."""
 
-import json
 import os
 import re
 import signal

@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -204,6 +205,21 @@ def successor_dies(scratch):
     unharmed(target, volume)
 
 
+class Successor(Target):
+    """An rblkd that its predecessor has started, with a socket to it."""
+
+    def __init__(self, giver, namespaces):
+        self.theirs = giver.theirs
+        super().__init__(giver.scratch, namespaces)
+
+    def start(self):
+        env = with_fabric(dict(self.scratch.env, RBLKD_PREDECESSOR=str(self.theirs.fileno())))
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([RBLKD, "--config", self.config], env=env, stdin=subprocess.DEVNULL,
+                                            stdout=log, stderr=log, pass_fds=[self.theirs.fileno()])
+        self.theirs.close()
+
+
 class Predecessor:
     """The other side: this test is the rblkd that gives, and holds the lock of the disk."""
 
@@ -211,23 +227,11 @@ class Predecessor:
         self.scratch = scratch
         self.disk = open(scratch.make_file("disk.img", MIB), "r+b")
         fcntl.fcntl(self.disk, fcntl.F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, 0, 0, 0, 0))
-        self.target = Target.__new__(Target)
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.theirs = theirs
+        self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(PATIENCE)
 
     def start(self):
-        target = self.target
-        os.set_inheritable(self.theirs.fileno(), True)
-        start, target.start = Target.start, lambda: None
-        target.__init__(self.scratch, [f"nsid: 1, file: {self.disk.name}"])
-        del target.start, start
-        env = with_fabric(dict(self.scratch.env, RBLKD_PREDECESSOR=str(self.theirs.fileno())))
-        with open(target.log, "ab") as log:
-            import subprocess
-            target.process = subprocess.Popen([RBLKD, "--config", target.config], env=env, stdin=subprocess.DEVNULL,
-                                              stdout=log, stderr=log, pass_fds=[self.theirs.fileno()])
-        self.theirs.close()
+        target = Successor(self, [f"nsid: 1, file: {self.disk.name}"])
         expect(self.socket.recv(4096).startswith(b"prepared "), "it is prepared")
         return target
 

@@ -11,7 +11,7 @@ from harness import (LASTING, RBLKCTL, VERIFY, Target, Volume, expect, expect_eq
                      run_cases)
 
 MIB = 1 << 20
-PARTIAL = 6
+FAILED, PARTIAL = 1, 6
 
 
 def n_injected(scratch):
@@ -116,7 +116,7 @@ def failed_flush(scratch):
         states = {n["nsid"]: n["state"] for n in target.list("namespaces")["namespaces"]}
         expect_equal(states, {1: "failed", 2: "ok"}, "states")
         expect("sync failed" in target.read_log(), "nothing in the log")
-        target.stop()
+        target.stop(FAILED)  # for what could not be synced
         target.start()
         nbdsh(volume, "h.pwrite(b'd' * 4096, 0); h.flush()")
         volume.detach()

@@ -7,7 +7,6 @@ the pcapng draft, IBA volume 1 and its annexes A16 and A17 (RoCE), NVMe over Fab
 import collections
 import functools
 import os
-import re
 import struct
 import subprocess
 import sys
@@ -264,58 +263,6 @@ def atomics(path):
     expect_well_formed(path)
 
 
-# ---- the manual page ------------------------------------------------------------------
-
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "man", "softrdma.1.scd")
-PORTS = {"rping": 7174, "ib_send_lat": 18515}  # where they listen
-
-
-def examples():
-    """The commands of EXAMPLES, and whether each runs in the background."""
-    with open(PAGE, encoding="utf-8") as f:
-        section = re.split(r"^# ", f.read().split("# EXAMPLES", 1)[1], flags=re.M)[0]
-    for line in section.splitlines():
-        *first, last = line.removesuffix("++").split("&")
-        yield from ((command.split(), True) for command in first)
-        if last.strip():
-            yield last.split(), False
-
-
-def started(words):
-    """softrdma [OPTION VALUE]... PROGRAM ARGUMENT..."""
-    at = 1
-    while words[at].startswith("--"):
-        at += 2
-    need(words[at])
-    return Program(words[at:], softrdma(*words[1:at]))
-
-
-@in_scratch
-def manual_examples(path):
-    need("tshark")
-    found, background = list(examples()), None
-    expect(len(found) >= 5, f"too few: {found}")
-    for words, is_background in found:
-        words = [path if word.startswith("/tmp/") else word for word in words]
-        if words[0] != "softrdma":
-            expect(tshark(words[2]), f"{words} prints nothing")
-            continue
-        program = started(words)
-        if is_background:
-            background = program
-            wait_until(functools.partial(listens, PORTS[program.command[0]]), "it listens", program)
-            continue
-        try:
-            program.expect_success()
-            if background:
-                background.expect_success()
-        finally:
-            program.end()
-            if background:
-                background.end()
-            background = None
-
-
 # ---- NVMe -----------------------------------------------------------------------------
 
 def bench(path, port, *options):
@@ -376,5 +323,4 @@ if __name__ == "__main__":
         ("extended connections", extended_connections),
         ("unreliable connections", unreliable_connections),
         ("tshark decodes a session of rblk", nvme_capsules),
-        ("the examples of softrdma(1)", manual_examples),
     ]))

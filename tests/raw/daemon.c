@@ -25,6 +25,7 @@
 
 enum {
 	PATIENCE_S = 120,
+	ANSWER_MS = 60000,
 	N_RAM = 3, /* namespaces in RAM, see write_config */
 };
 
@@ -255,15 +256,24 @@ void daemon_kill_and_restart(struct daemon *d)
 	launch(d);
 }
 
-void daemon_begin_upgrade(struct daemon *d)
+struct json_object *daemon_ask(const struct daemon *d, const char *method)
 {
 	struct json_object *result = NULL;
-	struct error error;
+	struct error error = {0};
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/sock", d->folder);
-	if (rpc_call(path, "upgrade", NULL, PATIENCE_S * 1000, &result, &error) < 0)
-		fail_msg("upgrade: %s", error.message);
+	if (rpc_call(path, method, NULL, ANSWER_MS, &result, &error) < 0) {
+		daemon_show_log(d);
+		fail_msg("rblkd does not answer to %s: %s", method, error.message);
+	}
+	return result;
+}
+
+void daemon_begin_upgrade(struct daemon *d)
+{
+	struct json_object *result = daemon_ask(d, "upgrade");
+
 	d->successor = json_object_get_int(json_object_object_get(result, "successor"));
 	json_object_put(result);
 }
@@ -343,19 +353,27 @@ void daemon_stop(struct daemon *d)
 	assert_int_equal(status, 0);
 }
 
+uint64_t daemon_n_commands(const struct daemon *d)
+{
+	struct json_object *result = daemon_ask(d, "list");
+	struct json_object *list = json_object_object_get(result, "connections");
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
+		struct json_object *queue = json_object_array_get_idx(list, i);
+
+		if (json_object_get_int(json_object_object_get(queue, "queue")))
+			n += json_object_get_uint64(json_object_object_get(queue, "commands"));
+	}
+	json_object_put(result);
+	return n;
+}
+
 unsigned daemon_n_connections(const struct daemon *d)
 {
-	struct json_object *result = NULL;
-	struct error error;
-	unsigned n;
-	char path[128];
+	struct json_object *result = daemon_ask(d, "status");
+	unsigned n = (unsigned)json_object_get_int(json_object_object_get(result, "connections"));
 
-	snprintf(path, sizeof(path), "%s/sock", d->folder);
-	if (rpc_call(path, "status", NULL, PATIENCE_S * 1000, &result, &error) < 0) {
-		daemon_show_log(d);
-		fail_msg("rblkd does not answer");
-	}
-	n = (unsigned)json_object_get_int(json_object_object_get(result, "connections"));
 	json_object_put(result);
 	return n;
 }

@@ -548,25 +548,6 @@ static void features_of_all_namespaces(void **state)
 	}
 }
 
-/* Commands that the I/O queue has received, Connect among them. */
-static uint64_t count_commands(void)
-{
-	struct error error;
-	struct json_object *result = ask("list", NULL, &error), *list;
-	uint64_t n = 0;
-
-	assert_non_null(result);
-	list = json_object_object_get(result, "connections");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		struct json_object *o = json_object_array_get_idx(list, i);
-
-		if (json_object_get_int(json_object_object_get(o, "queue")))
-			n += json_object_get_uint64(json_object_object_get(o, "commands"));
-	}
-	json_object_put(result);
-	return n;
-}
-
 /* Some commands have buffers and are at the disk, others wait for one (there are 8 MiB). Each is
  * answered, and was either done or not begun. */
 static void commands_in_flight_end(void **state)
@@ -578,7 +559,7 @@ static void commands_in_flight_end(void **state)
 	static const uint32_t nsids[] = {DAEMON_FILE, DAEMON_BIG_RAM};
 
 	for (unsigned round = 0; round < 4; round++) {
-		uint64_t n_before = count_commands();
+		uint64_t n_before = daemon_n_commands(&d);
 		unsigned n_done = 0, n_refused = 0;
 
 		set("optimized", "p");
@@ -589,7 +570,7 @@ static void commands_in_flight_end(void **state)
 			sqe.cdw12 = put_le32(N_BYTES / 4096 - 1);
 			raw_send(&p.io, &sqe, sizeof(sqe));
 		}
-		while (round >= 2 && count_commands() < n_before + DEPTH)
+		while (round >= 2 && daemon_n_commands(&d) < n_before + DEPTH)
 			usleep(1000);
 		set("inaccessible", "p");
 		for (unsigned i = 0; i < DEPTH; i++) {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <json-c/json.h>
 
-#include "base/rpc.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -27,16 +27,11 @@ enum {
 
 static void edit(const char *what)
 {
-	struct error error = {.code = EXIT_OK};
-	struct json_object *result = NULL;
-	char command[512], path[128];
+	char command[512];
 
 	snprintf(command, sizeof(command), "sed -i '%s' %s/target.yaml", what, d.folder);
 	assert_int_equal(system(command), 0);
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	if (rpc_call(path, "apply", NULL, PATIENCE_MS, &result, &error))
-		fail_msg("apply: %s", error.message);
-	json_object_put(result);
+	json_object_put(daemon_ask(&d, "apply"));
 }
 
 static int start_with_limits(void **state)

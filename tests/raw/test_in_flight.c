@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <json-c/json.h>
 
-#include "base/rpc.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -216,14 +216,10 @@ static void admin_beside_data(void **state)
 /* This figure of the connection that is in the way of others most, in status. */
 static uint64_t holder_figure(const char *key)
 {
-	struct json_object *status = NULL, *holders;
-	struct error error;
+	struct json_object *status = daemon_ask(&d, "status");
+	struct json_object *holders = json_object_object_get(status, "holders");
 	uint64_t n = 0;
-	char path[128];
 
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	assert_int_equal(rpc_call(path, "status", NULL, WAIT_MS, &status, &error), 0);
-	holders = json_object_object_get(status, "holders");
 	if (json_object_array_length(holders))
 		n = json_object_get_uint64(
 			json_object_object_get(json_object_array_get_idx(holders, 0), key));
@@ -282,26 +278,6 @@ static void stops_while_in_use(void **state)
 		raw_host_close(&h[i]);
 }
 
-/* Commands that its I/O queues have received. */
-static uint64_t count_commands(const struct daemon *own)
-{
-	struct json_object *result = NULL, *list, *queue;
-	struct error error;
-	uint64_t n = 0;
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/sock", own->folder);
-	assert_int_equal(rpc_call(path, "list", NULL, WAIT_MS, &result, &error), 0);
-	list = json_object_object_get(result, "connections");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		queue = json_object_array_get_idx(list, i);
-		if (json_object_get_uint64(json_object_object_get(queue, "queue")))
-			n += json_object_get_uint64(json_object_object_get(queue, "commands"));
-	}
-	json_object_put(result);
-	return n;
-}
-
 /* SIGTERM: commands that have arrived are answered, though the admin queue has none to wait for. */
 static void answers_before_it_stops(void **state)
 {
@@ -314,7 +290,7 @@ static void answers_before_it_stops(void **state)
 	raw_host_open(&h, own.port);
 	for (unsigned i = 0; i < DEPTH; i++)
 		send_one(&h.io, NVME_IO_WRITE, DAEMON_FILE, 0, 0, 1 << 20);
-	while (count_commands(&own) < DEPTH + 1) /* and Connect */
+	while (daemon_n_commands(&own) < DEPTH + 1) /* and Connect */
 		usleep(1000);
 	daemon_terminate(&own);
 	for (; raw_receive(&h.io, &cqe, WAIT_MS); n++)

@@ -251,38 +251,14 @@ static void hears_of_namespaces_that_come_and_go(void **state)
 	daemon_wait_empty(&d);
 }
 
-/* Commands that each I/O queue has received, Connect among them. */
-static uint64_t count_commands(void)
-{
-	struct json_object *result = NULL, *list;
-	struct error error;
-	uint64_t n = 0;
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	assert_int_equal(rpc_call(path, "list", NULL, PATIENCE_MS, &result, &error), 0);
-	list = json_object_object_get(result, "connections");
-	for (size_t i = 0; i < json_object_array_length(list); i++) {
-		struct json_object *queue = json_object_array_get_idx(list, i);
-
-		if (json_object_get_int(json_object_object_get(queue, "queue")))
-			n += json_object_get_uint64(json_object_object_get(queue, "commands"));
-	}
-	json_object_put(result);
-	return n;
-}
-
 /* How often the removal of a namespace takes it from a host, as diff shows it. */
 static unsigned count_losses(const char *nsid)
 {
-	struct json_object *result = NULL, *changes;
-	struct error error;
+	struct json_object *result, *changes;
 	unsigned n = 0;
-	char path[128];
 
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
 	edit_config(nsid, "#");
-	assert_int_equal(rpc_call(path, "diff", NULL, PATIENCE_MS, &result, &error), 0);
+	result = daemon_ask(&d, "diff");
 	uncomment_config();
 	changes = json_object_object_get(result, "changes");
 	assert_int_equal(json_object_array_length(changes), 1);
@@ -335,7 +311,7 @@ static void finishes_what_a_removed_namespace_has(void **state)
 		sqe.cdw12 = put_le32(N_BYTES / 4096 - 1);
 		raw_send(&h.io, &sqe, sizeof(sqe));
 	}
-	while (count_commands() < DEPTH + 1)
+	while (daemon_n_commands(&d) < DEPTH + 1)
 		usleep(1000);
 	edit_config("nsid: 2", "#");
 	apply();

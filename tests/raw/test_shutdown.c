@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <json-c/json.h>
 
 #include "base/clock.h"
-#include "base/rpc.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 
@@ -130,13 +130,9 @@ static void reset(void)
 
 static unsigned n_in_flight(void)
 {
-	struct json_object *result = NULL, *list;
-	struct error error;
-	char path[128];
+	struct json_object *result = daemon_ask(&d, "stats"), *list;
 	int n = 0;
 
-	path_of("sock", path);
-	assert_int_equal(rpc_call(path, "stats", NULL, PATIENCE_S * 1000, &result, &error), 0);
 	assert_true(json_object_object_get_ex(result, "namespaces", &list));
 	for (size_t i = 0; i < json_object_array_length(list); i++)
 		n += json_object_get_int(

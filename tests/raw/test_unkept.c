@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <json-c/json.h>
 
-#include "base/rpc.h"
+#include "base/error.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"
 
 enum {
-	PATIENCE_MS = 60000,
 	CPTPL_SET = (int)((unsigned)NVME_CPTPL_SET << NVME_RESV_CPTPL_SHIFT),
 	KEY = 10,
 };
@@ -131,12 +131,8 @@ static enum nvme_status on_block(uint8_t opcode)
 
 static void expect_status(const char *state, int n_unkept)
 {
-	struct json_object *result = NULL;
-	struct error error;
-	char path[128];
+	struct json_object *result = daemon_ask(&d, "status");
 
-	snprintf(path, sizeof(path), "%s/sock", d.folder);
-	assert_int_equal(rpc_call(path, "status", NULL, PATIENCE_MS, &result, &error), 0);
 	assert_string_equal(json_object_get_string(json_object_object_get(result, "state")), state);
 	assert_int_equal(json_object_get_int(json_object_object_get(result, "unkept_namespaces")),
 			 n_unkept);

@@ -16,7 +16,7 @@ static const uint64_t delays_us[FAULT_N_KINDS] = {
 	[FAULT_TWICE_VERY_LATE] = 3000 * WORLD_LATENCY_US,
 };
 
-void world_init(struct world *w)
+void world_init(struct world *w, enum world_owner first, enum world_owner second)
 {
 	*w = (struct world){.now = WORLD_MS, .lost_from = UINT32_MAX};
 	for (unsigned i = 0; i < 2; i++) {
@@ -26,6 +26,7 @@ void world_init(struct world *w)
 		h->gid[15] = h->guid[7] = (uint8_t)(i + 1);
 		h->next_id = 0x1000 * (i + 1);
 		h->next_qpn = 0x100 * (i + 1);
+		h->owner = i ? second : first;
 		h->think_ns = WORLD_MS;
 	}
 }

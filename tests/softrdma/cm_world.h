@@ -84,10 +84,12 @@ struct world {
 	unsigned n_by_type[MAD_DREP - MAD_FIRST + 1];
 };
 
-void world_init(struct world *w);
+/* first, second: the programs that own the connections of each host. */
+void world_init(struct world *w, enum world_owner first, enum world_owner second);
 /* Host 0 connects to host 1. */
 struct world_conn *world_connect(struct world *w);
-/* Runs until nothing is left to happen, or until that time. */
+/* Runs until nothing is left to happen, or until that time (FOREVER: no time). */
+#define FOREVER UINT64_MAX
 void world_run(struct world *w, uint64_t until_ns);
 /* Applies what a call of the machine has returned. */
 void world_apply(struct world *w, unsigned host, struct world_conn *c,

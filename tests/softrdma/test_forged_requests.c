@@ -13,8 +13,6 @@
 #include "cm_world.h"
 #include "softrdma/cm/half_open.h"
 
-#define FOREVER UINT64_MAX
-
 static struct world w;
 
 static struct world_conn *active(void)
@@ -25,13 +23,6 @@ static struct world_conn *active(void)
 static struct world_conn *passive(void)
 {
 	return &w.hosts[1].conns[0];
-}
-
-static void set_up(enum world_owner a, enum world_owner b)
-{
-	world_init(&w);
-	w.hosts[0].owner = a;
-	w.hosts[1].owner = b;
 }
 
 static void count(const struct world_conn *c, enum ib_cm_notice notice, unsigned n)
@@ -58,7 +49,7 @@ static void forge_request(void)
 /* ... which ends nothing, however often, because the peer answers for itself. */
 static void forged_requests_end_no_connection(void **state)
 {
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	for (unsigned i = 0; i < 256; i++) {
@@ -77,7 +68,7 @@ static void forged_requests_end_no_connection(void **state)
 static void the_peer_of_a_doubted_connection_may_be_slow(void **state)
 {
 	for (unsigned lost = 0; lost < 8; lost++) {
-		set_up(OWNER_WAITS, OWNER_WAITS);
+		world_init(&w, OWNER_WAITS, OWNER_WAITS);
 		world_connect(&w);
 		world_run(&w, FOREVER);
 		forge_request();
@@ -102,7 +93,7 @@ static void a_doubted_connection_of_a_dead_peer_ends(void **state)
 {
 	uint64_t begin;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	w.hosts[0].is_dead = true;
@@ -117,7 +108,7 @@ static void a_doubted_connection_of_a_dead_peer_ends(void **state)
 /* The peer whose address a request bears gets few packets for it; but one for each copy. */
 static void a_forged_request_has_few_answers(void **state)
 {
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, w.now + 2 * WORLD_MS);
 	assert_int_equal(passive()->entry.cm.state, IB_CM_REP_SENT);
@@ -126,7 +117,7 @@ static void a_forged_request_has_few_answers(void **state)
 	world_run(&w, FOREVER);
 	assert_int_equal(w.n_by_type[MAD_REP - MAD_FIRST], 4);
 	count(passive(), IB_CM_UNREACHABLE, 1);
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, w.now + 2 * WORLD_MS);
 	ib_cm_limit_repeats(&passive()->entry.cm, 0);
@@ -142,7 +133,7 @@ static void a_dropped_request_may_come_again(void **state)
 {
 	struct ib_cm_result result;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].think_ns = 20 * WORLD_MS;
 	world_connect(&w);
 	world_run(&w, w.now + 10 * WORLD_MS);
@@ -153,7 +144,7 @@ static void a_dropped_request_may_come_again(void **state)
 	passive()->act_at = WORLD_NO_ACTION;
 	world_run(&w, FOREVER);
 	assert_int_equal(active()->entry.cm.state, IB_CM_ESTABLISHED);
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, w.now + 2 * WORLD_MS);
 	assert_int_equal(passive()->entry.cm.state, IB_CM_REP_SENT);

@@ -14,8 +14,6 @@
 
 #include "cm_world.h"
 
-#define FOREVER UINT64_MAX
-
 static struct world w;
 
 static struct world_conn *active(void)
@@ -26,13 +24,6 @@ static struct world_conn *active(void)
 static struct world_conn *passive(void)
 {
 	return &w.hosts[1].conns[0];
-}
-
-static void set_up(enum world_owner a, enum world_owner b)
-{
-	world_init(&w);
-	w.hosts[0].owner = a;
-	w.hosts[1].owner = b;
 }
 
 static void all_is_over(void)
@@ -87,7 +78,7 @@ static const struct scenario {
 
 static unsigned run(const struct scenario *s, const struct world_fault *faults, unsigned n)
 {
-	set_up(s->a, s->b);
+	world_init(&w, s->a, s->b);
 	w.hosts[0].think_ns = s->think_a;
 	w.hosts[1].think_ns = s->think_b;
 	w.has_data = s->has_data;
@@ -149,7 +140,7 @@ static void the_network_dies_at_each_message(void **state)
 {
 	for (unsigned s = 0; s < N_SCENARIOS; s++)
 		for (unsigned at = 0; at < 10; at++) {
-			set_up(scenarios[s].a, scenarios[s].b);
+			world_init(&w, scenarios[s].a, scenarios[s].b);
 			w.has_data = scenarios[s].has_data;
 			w.lost_from = at;
 			world_connect(&w);
@@ -170,7 +161,7 @@ static void the_network_dies_at_each_message(void **state)
 
 static void a_request_without_answer_ends_unreachable(void **state)
 {
-	set_up(OWNER_DISCONNECTS, OWNER_WAITS);
+	world_init(&w, OWNER_DISCONNECTS, OWNER_WAITS);
 	w.hosts[1].is_dead = true;
 	world_connect(&w);
 	world_run(&w, FOREVER);
@@ -185,7 +176,7 @@ static void a_request_without_answer_ends_unreachable(void **state)
 
 static void a_reply_without_answer_ends_unreachable(void **state)
 {
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.lost_from = 1; /* the REP and everything after it */
 	world_connect(&w);
 	world_run(&w, FOREVER);
@@ -216,7 +207,7 @@ static void a_disconnect_without_answer_ends_after_two_seconds(void **state)
 {
 	uint64_t from;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	assert_int_equal(active()->entry.cm.state, IB_CM_ESTABLISHED);
@@ -253,7 +244,7 @@ static void a_port_that_does_not_exist_fails_a_request_soon(void **state)
 {
 	uint64_t begin;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].is_dead = true;
 	begin = w.now;
 	world_connect(&w);
@@ -272,7 +263,7 @@ static void a_port_that_does_not_exist_fails_a_request_soon(void **state)
 /* Reports are a stranger's as long as there are fewer than requests without an answer can get. */
 static void a_few_forged_reports_end_nothing(void **state)
 {
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].is_dead = true;
 	world_connect(&w);
 	refuse_requests(2);
@@ -285,7 +276,7 @@ static void a_few_forged_reports_end_nothing(void **state)
 static void an_answer_wins_over_forged_reports(void **state)
 {
 	for (unsigned n_lost = 0; n_lost < 3; n_lost++) {
-		set_up(OWNER_DISCONNECTS, OWNER_WAITS);
+		world_init(&w, OWNER_DISCONNECTS, OWNER_WAITS);
 		for (unsigned i = 0; i < 2; i++)
 			w.faults[i] = (struct world_fault){i < n_lost ? i : 99, FAULT_DROP};
 		w.n_faults = 2;
@@ -302,14 +293,14 @@ static void reports_count_for_requests_without_an_answer(void **state)
 	struct mad mra = {.type = MAD_MRA, .mra = {MAD_ANSWERS_REQ, 20}};
 	struct ib_cm_result result;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].is_dead = true;
 	mra.remote_id = world_connect(&w)->entry.cm.local_id;
 	refuse_requests(3);
 	ib_cm_on_mad(&active()->entry.cm, w.now, &mra, &result);
 	world_run(&w, FOREVER);
 	assert_int_equal(active()->last_status, -ETIMEDOUT);
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	for (unsigned i = 0; i < 9; i++)
@@ -338,7 +329,7 @@ static void the_passive_side_rejects(void **state)
 
 static void no_program_listens(void **state)
 {
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].is_deaf = true;
 	world_connect(&w);
 	world_run(&w, FOREVER);
@@ -352,7 +343,7 @@ static void the_active_side_rejects_the_reply(void **state)
 {
 	struct ib_cm_result result;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[0].think_ns = 1000 * WORLD_MS;
 	world_connect(&w);
 	world_run(&w, 10 * WORLD_MS);
@@ -409,7 +400,7 @@ static void the_passive_side_leaves_before_the_rtu(void **state)
 	for (unsigned n_lost = 0; n_lost < 2; n_lost++) {
 		struct ib_cm_result result;
 
-		set_up(OWNER_WAITS, OWNER_WAITS);
+		world_init(&w, OWNER_WAITS, OWNER_WAITS);
 		w.faults[0] = (struct world_fault){n_lost ? 2 : 99, FAULT_DROP}; /* the RTU */
 		w.n_faults = 1;
 		world_connect(&w);
@@ -427,7 +418,7 @@ static void the_passive_side_leaves_before_the_rtu(void **state)
 
 static void an_owner_that_thinks_long_is_waited_for(void **state)
 {
-	set_up(OWNER_DISCONNECTS, OWNER_WAITS);
+	world_init(&w, OWNER_DISCONNECTS, OWNER_WAITS);
 	w.hosts[1].think_ns = 200000 * WORLD_MS; /* beyond every limit without an MRA */
 	world_connect(&w);
 	world_run(&w, FOREVER);
@@ -442,7 +433,7 @@ static void an_mra_cannot_ask_for_hours(void **state)
 	struct mad mra = {.type = MAD_MRA, .mra = {MAD_ANSWERS_REQ, 31}};
 	struct ib_cm_result result;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	w.hosts[1].is_dead = true;
 	mra.remote_id = world_connect(&w)->entry.cm.local_id;
 	ib_cm_on_mad(&active()->entry.cm, w.now, &mra, &result);
@@ -451,7 +442,7 @@ static void an_mra_cannot_ask_for_hours(void **state)
 	all_is_over();
 	assert_true(w.now < 205000 * WORLD_MS);
 	/* one for the other message is not heeded */
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	mra.mra.answered = MAD_ANSWERS_REP;
 	mra.remote_id = world_connect(&w)->entry.cm.local_id;
 	ib_cm_on_mad(&active()->entry.cm, w.now, &mra, &result);
@@ -486,7 +477,7 @@ static void a_new_request_ends_the_stale_connection(void **state)
 {
 	struct world_conn *second;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	assert_int_equal(passive()->entry.cm.state, IB_CM_ESTABLISHED);
@@ -510,7 +501,7 @@ static void a_queue_pair_in_timewait_connects_again(void **state)
 {
 	struct world_conn *second;
 
-	set_up(OWNER_DISCONNECTS, OWNER_WAITS);
+	world_init(&w, OWNER_DISCONNECTS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, w.now + 100 * WORLD_MS);
 	assert_int_equal(passive()->entry.cm.state, IB_CM_TIMEWAIT);
@@ -527,7 +518,7 @@ static void mads_from_elsewhere_find_no_connection(void **state)
 	struct mad m = {.type = MAD_DREQ};
 	struct ib_cm_ends ends;
 
-	set_up(OWNER_WAITS, OWNER_WAITS);
+	world_init(&w, OWNER_WAITS, OWNER_WAITS);
 	world_connect(&w);
 	world_run(&w, FOREVER);
 	m.remote_id = passive()->entry.cm.local_id;
@@ -548,7 +539,7 @@ static void bring_to(unsigned state)
 	static const enum world_owner nothing = OWNER_WAITS;
 	struct ib_cm_result result;
 
-	set_up(nothing, nothing);
+	world_init(&w, nothing, nothing);
 	if (state == IB_CM_REP_SENT || state == IB_CM_REP_RCVD || state == IB_CM_REQ_RCVD)
 		w.lost_from = state == IB_CM_REP_SENT ? 1 : 2;
 	if (state == IB_CM_REQ_SENT)

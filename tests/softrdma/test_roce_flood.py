@@ -16,7 +16,7 @@ from foreign import Failure, Skip, free_port, listens, need, run, wait_until
 from stranger import Stranger
 from test_roce_cm import RBLK, RBLKD, UDADDY_PORT, configuration
 from test_local_users import wait_for_data
-from test_roce_forged import Rig, counter, listens_there, programs, words
+from test_roce_forged import Rig, counter, listens_there, programs, run_beside_a_stranger, words
 
 NVME_PORT = 4420
 ROUNDS, PACKETS = 50, 64
@@ -148,11 +148,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    far.enter()
-    Rig.other = far.OtherHost()
-    Rig.stranger = Stranger(wait_until)
-    try:
-        sys.exit(run(list(cases()), lanes=1))
-    finally:
-        Rig.stranger.end()
-        Rig.other.end()
+    run_beside_a_stranger(cases())

@@ -214,12 +214,17 @@ def cases():
         yield f"errors of all kinds, {family}", functools.partial(any_error, address)
 
 
-if __name__ == "__main__":
+def run_beside_a_stranger(cases):
+    """Runs them on three hosts, and exits."""
     far.enter()
     Rig.other = far.OtherHost()
     Rig.stranger = Stranger(wait_until)
     try:
-        sys.exit(run(list(cases()), lanes=1))
+        sys.exit(run(list(cases), lanes=1))
     finally:
         Rig.stranger.end()
         Rig.other.end()
+
+
+if __name__ == "__main__":
+    run_beside_a_stranger(cases())

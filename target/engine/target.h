@@ -46,13 +46,14 @@ struct target_device {
 };
 
 /*
- *     STANDING_BY ---> SERVING ---> MOVING ---> STOPPING
- *          |              |                        ^
- *          +--------------+------------------------+
+ *     STANDING_BY ---> SERVING <---> YIELDING ---> MOVING ---> STOPPING
+ *          |              |             |                         ^
+ *          +--------------+-------------+-------------------------+
  */
 enum target_life {
 	TARGET_STANDING_BY, /* the stores are not open: another rblkd may have them */
 	TARGET_SERVING,
+	TARGET_YIELDING, /* the same, and another rblkd has read the configuration to take over */
 	TARGET_MOVING,	 /* another rblkd listens here, and hosts are told to connect to it */
 	TARGET_STOPPING, /* nothing new is accepted, and connections end */
 	TARGET_LIVES,
@@ -119,10 +120,18 @@ struct target {
 	_Atomic uint64_t discovery_timeout_ns;
 };
 
-/* Control. It serves, and has not begun to end: changes make sense. */
+/* Control. It has not begun to end. */
 static inline bool target_is_serving(const struct target *target)
 {
-	return target->life == TARGET_SERVING;
+	return target->life == TARGET_SERVING || target->life == TARGET_YIELDING;
+}
+
+/* Control. Why its configuration cannot change now; NULL: it can. */
+static inline const char *target_refuse_change(const struct target *target)
+{
+	if (target->life == TARGET_YIELDING)
+		return "an upgrade is under way: try again when it is over";
+	return target_is_serving(target) ? NULL : "rblkd is stopping";
 }
 
 /* control.c: the RPC socket at config->control_socket. 0 or -errno (logged). */

@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/random.h"
 #include "target/config/config.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/export/io_errors.h"
@@ -63,8 +63,8 @@ static bool choose_uuid(const struct namespace_origin *from, bool begins_empty, 
 
 	if (from->config->uuid && uuid_parse(from->config->uuid, ret_uuid) == 0)
 		return true;
-	if (from->inheritance) {
-		uuid_copy(ret_uuid, from->inheritance->uuid);
+	if (from->handover) {
+		uuid_copy(ret_uuid, from->handover->uuid);
 		return true;
 	}
 	if (begins_empty)
@@ -93,8 +93,8 @@ static bool open_backend(const struct namespace_origin *from, struct namespace *
 	int r;
 
 	ns->kind = ops->name;
-	if (from->inheritance && from->inheritance->memory.fd >= 0)
-		how.memory = &from->inheritance->memory;
+	if (from->handover && from->handover->memory.fd >= 0)
+		how.memory = &from->handover->memory;
 	if (how.path && !(ns->path = strdup(how.path)))
 		return fail(from, (struct conf_mark){0}, "out of memory");
 	r = ops->open(&how, &ns->backend, &error);
@@ -148,8 +148,8 @@ static bool make_guard(const struct namespace_origin *from, struct namespace *ns
 		return fail(from, (struct conf_mark){0}, "out of memory");
 	if (guard_load(ns->guard, &error) < 0)
 		return fail(from, from->config->mark, error.message);
-	if (from->inheritance && from->inheritance->guard &&
-	    guard_inherit(ns->guard, from->inheritance->guard) < 0)
+	if (from->handover && from->handover->guard &&
+	    guard_restore_all(ns->guard, from->handover->guard) < 0)
 		return fail(from, from->config->mark,
 			    "the earlier rblkd has left reservations that cannot be read");
 	return true;

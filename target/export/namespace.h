@@ -18,7 +18,7 @@
 struct conf;
 struct config_namespace;
 struct health_record;
-struct inheritance;
+struct handover_namespace;
 struct io_errors;
 struct record_store;
 struct retire;
@@ -70,7 +70,7 @@ struct namespace
 /* What a namespace is made from; all borrowed. */
 struct namespace_origin {
 	const char *subnqn;
-	const struct inheritance *inheritance; /* of an earlier rblkd; NULL: nothing */
+	const struct handover_namespace *handover; /* of an earlier rblkd; NULL: nothing */
 	const struct config_namespace *config;
 	struct record_store *state;   /* of this machine; NULL: nothing survives a restart */
 	struct health_record *health; /* of the subsystem; NULL: nothing is counted */

@@ -21,7 +21,7 @@
 #include "target/export/ana.h"
 #include "target/store/grow.h"
 #include "target/config/config.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
@@ -158,10 +158,10 @@ static struct namespace *open_namespace(struct builder *b, const struct config_s
 					const struct config_namespace *config,
 					struct health_record *health)
 {
-	const struct inheritance *inheritance = estate_find(b->runtime->estate, subsystem->nqn,
-							    (uint32_t)config->nsid);
+	const struct handover_namespace *handover = handover_find(
+		b->runtime->handover, subsystem->nqn, (uint32_t)config->nsid);
 	const struct namespace_origin from = {.subnqn = subsystem->nqn,
-					      .inheritance = inheritance,
+					      .handover = handover,
 					      .config = config,
 					      .state = b->runtime->state,
 					      .health = health,

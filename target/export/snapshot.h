@@ -16,7 +16,7 @@
 
 struct conf;
 struct domain;
-struct estate;
+struct handover;
 struct health;
 struct record_store;
 struct target_config;
@@ -41,10 +41,11 @@ struct snapshot {
 
 /* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {
-	const struct estate *estate; /* of an earlier rblkd, for the first snapshot; NULL: none */
-	struct record_store *state;  /* of this machine; NULL: nothing survives a restart */
-	struct health *health;	     /* NULL: nothing is counted */
-	uint8_t slots[PORTALS_MAX];  /* for each of config->portals: its place in target->portals */
+	const struct handover
+		*handover;	    /* of an earlier rblkd, for the first snapshot; NULL: none */
+	struct record_store *state; /* of this machine; NULL: nothing survives a restart */
+	struct health *health;	    /* NULL: nothing is counted */
+	uint8_t slots[PORTALS_MAX]; /* for each of config->portals: its place in target->portals */
 };
 
 /* Each portal gets the slot of its place in the configuration. */

@@ -248,17 +248,19 @@ static void say_ready(const struct daemon *d)
 		 portals_n_used(&d->target));
 }
 
-static enum exit_code export(struct daemon *d, const struct estate *estate) {
-	if (!d->state && !open_state(d)) return exit_code_of_config(d);
-		if (target_export(&d->target, d->state, estate, d->conf) <
-		    0) return exit_code_of_config(d);
-		return EXIT_OK;
+static enum exit_code open_stores(struct daemon *d, const struct handover *handover)
+{
+	if (!d->state && !open_state(d))
+		return exit_code_of_config(d);
+	if (target_export(&d->target, d->state, handover, d->conf) < 0)
+		return exit_code_of_config(d);
+	return EXIT_OK;
 }
 
 /* ---- as a successor ------------------------------------------------------------------------ */
 
 /* Mistakes are printed if it is the last try, or if they do not pass. */
-static enum exit_code try_export(struct daemon *d, const struct estate *estate, bool is_last)
+static enum exit_code try_to_open(struct daemon *d, const struct handover *handover, bool is_last)
 {
 	_autofree_ char *text = NULL;
 	size_t n = 0;
@@ -268,7 +270,7 @@ static enum exit_code try_export(struct daemon *d, const struct estate *estate, 
 	if (!out)
 		return EXIT_FAILED;
 	conf_begin_again(d->conf, out);
-	code = export(d, estate);
+	code = open_stores(d, handover);
 	conf_begin_again(d->conf, stderr);
 	fclose(out);
 	if (code != EXIT_OK && (code != EXIT_BUSY || is_last))
@@ -276,11 +278,11 @@ static enum exit_code try_export(struct daemon *d, const struct estate *estate, 
 	return code;
 }
 
-static enum exit_code take_over(struct successor *successor, const struct estate *estate,
+static enum exit_code take_over(struct successor *successor, const struct handover *handover,
 				bool is_last)
 {
 	struct daemon *d = container_of(successor, struct daemon, successor);
-	enum exit_code code = try_export(d, estate, is_last);
+	enum exit_code code = try_to_open(d, handover, is_last);
 	int r = code == EXIT_OK ? offer(&d->target) : 0;
 
 	if (code != EXIT_OK || r < 0)
@@ -313,7 +315,7 @@ static enum exit_code stand_by(struct daemon *d, int socket)
 static enum exit_code begin(struct daemon *d)
 {
 	struct target *target = &d->target;
-	enum exit_code code = export(d, NULL);
+	enum exit_code code = open_stores(d, NULL);
 	int r;
 
 	if (code != EXIT_OK)
@@ -383,7 +385,7 @@ static void hand_over(struct daemon *d)
 	char text[64];
 
 	predecessor_finish(&d->predecessor);
-	snprintf(text, sizeof(text), "MAINPID=%d", d->predecessor.heir);
+	snprintf(text, sizeof(text), "MAINPID=%d", d->predecessor.successor_pid);
 	notify(text);
 #ifdef HAVE_SYSTEMD
 	/* Otherwise the end of this process may look like that of the service. */

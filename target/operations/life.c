@@ -71,7 +71,8 @@ int target_init(struct target *target, const struct target_parts *parts)
 
 static const struct state_rule lives[TARGET_LIVES] = {
 	[TARGET_STANDING_BY] = {"standing by", TO(SERVING) | TO(STOPPING)},
-	[TARGET_SERVING] = {"serving", TO(MOVING) | TO(STOPPING)},
+	[TARGET_SERVING] = {"serving", TO(YIELDING) | TO(STOPPING)},
+	[TARGET_YIELDING] = {"yielding", TO(SERVING) | TO(MOVING) | TO(STOPPING)},
 	[TARGET_MOVING] = {"moving", TO(STOPPING)},
 	[TARGET_STOPPING] = {"stopping", 0},
 };
@@ -108,12 +109,30 @@ static void serve(struct target *target, struct snapshot *snapshot)
 	durability_log(snapshot, NULL);
 }
 
-int target_export(struct target *target, struct state_directory *state, const struct estate *estate,
-		  struct conf *conf)
+static void free_records(struct target *target)
+{
+	health_free(target->runtime.health);
+	target->runtime.health = NULL;
+	state_records_free(target->runtime.state);
+	target->runtime.state = NULL;
+}
+
+static int build(struct target *target, struct conf *conf)
+{
+	struct snapshot *snapshot = snapshot_build(target->config, &target->runtime, conf, NULL);
+
+	if (!snapshot)
+		return -EINVAL;
+	serve(target, snapshot);
+	return 0;
+}
+
+int target_export(struct target *target, struct state_directory *state,
+		  const struct handover *handover, struct conf *conf)
 {
 	struct conf_mark mark = target->config->state_mark;
-	struct snapshot *snapshot;
 	struct error error;
+	int r = -EINVAL;
 
 	if (target_prepare(target) < 0) {
 		conf_error(conf, (struct conf_mark){0}, "out of memory");
@@ -121,22 +140,19 @@ int target_export(struct target *target, struct state_directory *state, const st
 	}
 	target->runtime.state = state ? state_records_new(state) : NULL;
 	target->runtime.health = health_new(state, &error);
-	target->runtime.estate = estate;
+	target->runtime.handover = handover;
 	if (state && !target->runtime.state) {
 		conf_error(conf, mark, "out of memory");
-		return -EINVAL;
-	}
-	if (!target->runtime.health) {
+	} else if (!target->runtime.health) {
 		conf_error(conf, mark, "%s", error.message);
-		return -EINVAL;
+	} else {
+		incarnation_init(&target->incarnation, target->runtime.health->boot_id);
+		r = build(target, conf);
 	}
-	incarnation_init(&target->incarnation, target->runtime.health->boot_id);
-	snapshot = snapshot_build(target->config, &target->runtime, conf, NULL);
-	target->runtime.estate = NULL;
-	if (!snapshot)
-		return -EINVAL;
-	serve(target, snapshot);
-	return 0;
+	target->runtime.handover = NULL;
+	if (r < 0)
+		free_records(target);
+	return r;
 }
 
 int target_listen(struct target *target)
@@ -167,10 +183,7 @@ void target_close_stores(struct target *target)
 	atomic_store(&target->snapshot, NULL);
 	retire_end(&target->retire);
 	namespace_memory_end();
-	health_free(target->runtime.health);
-	target->runtime.health = NULL;
-	state_records_free(target->runtime.state);
-	target->runtime.state = NULL;
+	free_records(target);
 }
 
 void target_withdraw(struct target *target)

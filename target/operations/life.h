@@ -20,7 +20,7 @@
 #include "target/engine/target.h"
 
 struct conf;
-struct estate;
+struct handover;
 struct state_directory;
 
 /* What the caller has decided. All is borrowed until target_deinit. */
@@ -42,11 +42,11 @@ void target_move(struct target *target, enum target_life next);
 /* Fills the slots of the portals. 0 or -ENOMEM. target_export does it if nothing else has. */
 int target_prepare(struct target *target);
 /* Opens the stores of the configuration, and serves Connects. state: borrowed until
- * target_withdraw; NULL: nothing survives a restart. estate: what another process has left;
- * borrowed, may be NULL. 0; or -EINVAL, and conf has each error with its line. The caller calls
- * target_withdraw in either case. */
-int target_export(struct target *target, struct state_directory *state, const struct estate *estate,
-		  struct conf *conf);
+ * target_withdraw; NULL: nothing survives a restart. handover: what another process has left;
+ * borrowed, may be NULL. 0; or -EINVAL, and conf has each error with its line. The caller may
+ * try again, and calls target_withdraw in either case. */
+int target_export(struct target *target, struct state_directory *state,
+		  const struct handover *handover, struct conf *conf);
 /* Opens the portals. Pollers must be there. 0 or -errno (logged). */
 int target_listen(struct target *target);
 /* Nothing new is accepted. Connections go on. Accepts one that does not listen. */

@@ -116,6 +116,8 @@ def failed_flush(scratch):
         states = {n["nsid"]: n["state"] for n in target.list("namespaces")["namespaces"]}
         expect_equal(states, {1: "failed", 2: "ok"}, "states")
         expect("sync failed" in target.read_log(), "nothing in the log")
+        done = run(RBLKCTL, "upgrade", "--socket", target.control, check=False, env=scratch.env)
+        expect("has failed: look at its contents" in done.stderr, f"a new process would forget it: {done.stderr}")
         target.stop(FAILED)  # for what could not be synced
         target.start()
         nbdsh(volume, "h.pwrite(b'd' * 4096, 0); h.flush()")

@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SOFTRDMA, VERIFY, Target, Volume, expect,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SOFTRDMA, VERIFY, Target, Volume, ask, expect,  # noqa: E402
                      expect_equal, fio, run, run_cases, start_fio, wait_until, with_fabric)
 
 FAILED, BUSY = 1, 5
@@ -127,6 +127,28 @@ def settings_stay(scratch):
     target.stop()
 
 
+def not_changed_meanwhile(scratch):
+    """The new process has read the configuration: it stays as it is, until the upgrade is over."""
+    program = scratch.file("rblkd")
+    shutil.copy(RBLKD, program)
+    scratch.env["SOFTRDMA_LIB"] = SOFTRDMA
+    target = Target(scratch, ["nsid: 2, ram: 1MiB"], rblkd=program)
+    os.unlink(program)
+    with open(program, "w", encoding="ascii") as f:
+        f.write("#!/bin/sh\nexec sleep 1000\n")
+    os.chmod(program, 0o755)
+    successor = ask(target.control, "upgrade")["successor"]
+    for command in (("apply",), ("qos", "set", f"{NQN}/2", "iops=100"), ("upgrade",)):
+        done = run(RBLKCTL, *command, "--socket", target.control, check=False, env=scratch.env)
+        expect_equal(done.returncode, BUSY, f"exit status of {command}: {done.stdout}{done.stderr}")
+        expect("upgrade is under way" in done.stderr, done.stderr)
+    expect("preparing" in run(RBLKCTL, "status", "--socket", target.control, env=scratch.env).stdout, "status")
+    os.kill(successor, signal.SIGKILL)
+    wait_until(lambda: target.status()["upgrade"]["state"] == "failed", "it goes on")
+    run(RBLKCTL, "apply", "--socket", target.control, env=scratch.env)
+    target.stop()
+
+
 def refused(scratch):
     """Nothing is started, and it is said why."""
     target = Target(scratch, ["nsid: 2, ram: 1MiB"])
@@ -152,7 +174,7 @@ if fd is None:
 s = socket.socket(fileno=int(fd))
 for word in {words!r}:
     s.send(word.encode())
-    while s.recv(65536) in (b"estate", b"memory"):
+    while s.recv(65536) in (b"handover", b"memory"):
         pass
 """
 
@@ -243,10 +265,10 @@ class Predecessor:
         self.disk.close()
 
     def give(self, text):
-        fd = os.memfd_create("estate")
+        fd = os.memfd_create("handover")
         os.write(fd, text)
         os.lseek(fd, 0, os.SEEK_SET)
-        self.socket.sendmsg([b"estate"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+        self.socket.sendmsg([b"handover"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
         self.socket.send(b"yours")
         expect_equal(self.socket.recv(4096), b"serving", "answer")
 
@@ -288,7 +310,7 @@ def estate_is_checked(scratch):
     """It comes from another release: what cannot be read is a loss that is said, and no crash."""
     uuid = "0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a10"
     one = {"subsystem": NQN, "nsid": 1, "uuid": uuid}
-    for estate in ("", "[]", "{}", "nonsense", json.dumps({"version": 2, "namespaces": []}),
+    for handover in ("", "[]", "{}", "nonsense", json.dumps({"version": 2, "namespaces": []}),
                    json.dumps({"version": 1, "namespaces": [7]}),
                    json.dumps({"version": 1, "namespaces": [dict(one, memory_bytes=4096)]}),
                    json.dumps({"version": 1, "namespaces": [dict(one, uuid="x")]}),
@@ -301,7 +323,7 @@ def estate_is_checked(scratch):
             target = giver.start()
             giver.let_listen()
             giver.unlock()
-            giver.give(estate.encode())
+            giver.give(handover.encode())
             serves(target)
         finally:
             folder.remove()
@@ -321,6 +343,7 @@ run_cases([
     ("hosts notice nothing but a new association", hosts_notice_nothing),
     ("memory stays, and its identity", memory_stays),
     ("what an administrator has set stays", settings_stay),
+    ("the configuration stays as the successor has read it", not_changed_meanwhile),
     ("an upgrade is refused where the file differs", refused),
     ("a successor that does not start changes nothing", successor_does_not_start),
     ("a successor that dies is replaced by the old program", successor_dies),

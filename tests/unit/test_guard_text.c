@@ -68,7 +68,7 @@ static struct guard *succeed(struct reservation *reservation, struct bad_blocks 
 	char *text;
 
 	assert_int_equal(guard_format_all(before, &kept, &text), 0);
-	if (text && guard_inherit(after, text) < 0)
+	if (text && guard_restore_all(after, text) < 0)
 		fail_msg("left, and not read again: %s", text);
 	free(text);
 	guard_unref(before);
@@ -245,7 +245,7 @@ static void expect_kept(struct reservation *state)
 	guard_unref(guard);
 }
 
-static void expect_inherited(struct reservation *state)
+static void expect_handed_over(struct reservation *state)
 {
 	struct guard *guard = succeed(state, NULL, 0, false);
 	const struct reservation *kept = atomic_load(&guard->reservation);
@@ -263,7 +263,7 @@ static void go_on_from(const struct reservation *state)
 
 		if (take_step(state, i, &next) == NVME_OK && is_new(next)) {
 			expect_kept(next);
-			expect_inherited(next);
+			expect_handed_over(next);
 		}
 	}
 }

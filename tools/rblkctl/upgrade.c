@@ -89,8 +89,8 @@ static int report(const struct upgrade *u, struct json_object *status)
 				 answer_string(status, "version"),
 				 (unsigned long long)answer_number(status, "pid"));
 	if (!args.is_quiet)
-		printf("upgraded: rblkd %s (process %llu) -> %s (process %llu); hosts were told to "
-		       "reconnect, and it served after %llu ms\n",
+		printf("upgraded: rblkd %s (process %llu) -> %s (process %llu)\n"
+		       "hosts were told to reconnect; it served after %llu ms\n",
 		       answer_string(upgrade, "version_before"), (unsigned long long)u->pid,
 		       answer_string(status, "version"), (unsigned long long)u->successor,
 		       (unsigned long long)answer_number(upgrade, "held_ms"));
@@ -120,6 +120,8 @@ static int finish(struct upgrade *u)
 	if (u->options->output == OUTPUT_JSON) {
 		struct json_object *upgrade = answer_member(status, "upgrade");
 
+		json_object_object_add(upgrade, "schema",
+				       json_object_get(answer_member(status, "schema")));
 		output_json(upgrade);
 		r = upgrade && !strcmp(answer_string(upgrade, "state"), "done") ? EXIT_OK
 										: EXIT_FAILED;

@@ -60,7 +60,7 @@ int guard_parse(struct guard *guard, const char *text)
 	return r;
 }
 
-int guard_inherit(struct guard *guard, const char *text)
+int guard_restore_all(struct guard *guard, const char *text)
 {
 	struct guard_kept kept, read = guard_valid(guard), unused = read;
 	int r = guard_read(text, &kept);

@@ -39,7 +39,7 @@ int guard_load(struct guard *guard, struct error *error);
 /* Before the first command arrives: takes over what guard_format_all of an earlier rblkd has
  * written. Where others share the record, it keeps the reservations that it has read there. As
  * guard_read. */
-int guard_inherit(struct guard *guard, const char *text);
+int guard_restore_all(struct guard *guard, const char *text);
 /* Once pollers have stopped: saves an unkept state, if that is possible now. */
 void guard_settle(struct guard *guard);
 
@@ -47,7 +47,7 @@ void guard_settle(struct guard *guard);
 
 /* The state as text, which the caller frees; *ret_text is NULL without any state. 0 or -ENOMEM. */
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
-/* The same, also with what a restart or a loss of power ends: for guard_inherit. */
+/* The same, also with what a restart or a loss of power ends: for guard_restore_all. */
 int guard_format_all(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
 /* The state of a text, which the caller owns. 0; -EINVAL: guard_format never writes such a text;
  * -ENOMEM. */

@@ -457,10 +457,12 @@ static void commit(struct apply *a)
 
 static void run(struct apply *a, const char *path, enum apply_mode mode)
 {
+	bool may_look = mode == APPLY_SHOW && target_is_serving(a->target);
+	const char *why_not = may_look ? NULL : target_refuse_change(a->target);
 	const struct config_change *fixed;
 
-	if (!target_is_serving(a->target)) {
-		refuse(a, EXIT_BUSY, "rblkd is stopping");
+	if (why_not) {
+		refuse(a, EXIT_BUSY, "%s", why_not);
 		return;
 	}
 	if (!read_file(a, path) || !compare(a) || mode == APPLY_SHOW)

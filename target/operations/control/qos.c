@@ -289,8 +289,11 @@ struct json_object *control_qos_set(void *context, struct json_object *params, s
 	const char *name = text(params, "name");
 	struct search search = {.name = name ? name : ""};
 	struct config_qos qos;
+	const char *why_not = target_refuse_change(target);
 	struct json_object *o;
 
+	if (why_not)
+		return rpc_refuse(error, EXIT_BUSY, "", "%s", why_not);
 	for_each(target, compare, &search);
 	if (!search.found.qos)
 		return no_such_name(error, search.name);

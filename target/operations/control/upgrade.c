@@ -27,7 +27,7 @@ struct json_object *control_upgrade(void *context, struct json_object *params, s
 	control_add_number(o, "schema", CONTROL_SCHEMA);
 	control_add_number(o, "pid", (uint64_t)getpid());
 	control_add_string(o, "version", RBLK_VERSION);
-	control_add_number(o, "successor", (uint64_t)target->predecessor->heir);
+	control_add_number(o, "successor", (uint64_t)target->predecessor->successor_pid);
 	return o;
 }
 
@@ -42,7 +42,7 @@ struct json_object *control_show_upgrade(const struct target *target)
 	o = json_object_new_object();
 	if (p->state != PREDECESSOR_RESTS) {
 		control_add_string(o, "state", predecessor_state_name(p));
-		control_add_number(o, "successor", (uint64_t)p->heir);
+		control_add_number(o, "successor", (uint64_t)p->successor_pid);
 	} else if (*p->failure.message) {
 		control_add_string(o, "state", "failed");
 		control_add_string(o, "reason", p->failure.message);

@@ -10,14 +10,14 @@
 #include "base/json.h"
 #include "target/engine/portal.h"
 #include "target/export/ana.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
 #include "target/operations/succession/collect.h"
 #include "target/operations/succession/message.h"
 
-/* ---- of namespaces ------------------------------------------------------------------------ */
+/* ---- of namespaces --------------------------------------------------------------------------- */
 
-static int collect_memory(struct backend *backend, struct inheritance *into)
+static int collect_memory(struct backend *backend, struct handover_namespace *into)
 {
 	into->memory.fd = -1;
 	if (!backend->ops->share_memory)
@@ -27,7 +27,7 @@ static int collect_memory(struct backend *backend, struct inheritance *into)
 	return into->memory.fd < 0 ? into->memory.fd : 0;
 }
 
-static int collect_namespace(const struct namespace_at *at, struct inheritance *into)
+static int collect_namespace(const struct namespace_at *at, struct handover_namespace *into)
 {
 	struct guard_kept kept = guard_valid(at->ns->guard);
 	int r = collect_memory(at->ns->backend, into);
@@ -38,7 +38,7 @@ static int collect_namespace(const struct namespace_at *at, struct inheritance *
 	return r < 0 ? r : guard_format_all(at->ns->guard, &kept, &into->guard);
 }
 
-static struct json_object *to_json(const struct inheritance *of)
+static struct json_object *to_json(const struct handover_namespace *of)
 {
 	struct json_object *o = json_object_new_object();
 	char uuid[UUID_STR_LEN];
@@ -54,13 +54,13 @@ static struct json_object *to_json(const struct inheritance *of)
 	return o;
 }
 
-static int collect_all(const struct snapshot *snapshot, struct estate *estate)
+static int collect_all(const struct snapshot *snapshot, struct handover *handover)
 {
 	struct json_object *list = json_object_new_array();
 
-	json_add(estate->json, "namespaces", list);
+	json_add(handover->json, "namespaces", list);
 	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);) {
-		struct inheritance *into = &estate->namespaces[estate->n_namespaces++];
+		struct handover_namespace *into = &handover->namespaces[handover->n_namespaces++];
 		int r = collect_namespace(&at, into);
 
 		if (r < 0)
@@ -70,24 +70,24 @@ static int collect_all(const struct snapshot *snapshot, struct estate *estate)
 	return 0;
 }
 
-static int collect_namespaces(const struct snapshot *snapshot, struct estate *ret_estate)
+static int collect_namespaces(const struct snapshot *snapshot, struct handover *ret_handover)
 {
 	unsigned n = 0;
 	int r = -ENOMEM;
 
 	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);)
 		n++;
-	*ret_estate = (struct estate){
+	*ret_handover = (struct handover){
 		.json = json_object_new_object(),
-		.namespaces = calloc(n + 1, sizeof(struct inheritance)),
+		.namespaces = calloc(n + 1, sizeof(struct handover_namespace)),
 	};
-	json_add(ret_estate->json, "version", json_object_new_int(ESTATE_FORMAT));
-	if (ret_estate->json && ret_estate->namespaces)
-		r = collect_all(snapshot, ret_estate);
+	json_add(ret_handover->json, "version", json_object_new_int(HANDOVER_FORMAT));
+	if (ret_handover->json && ret_handover->namespaces)
+		r = collect_all(snapshot, ret_handover);
 	return r;
 }
 
-/* ---- of what an administrator has set ------------------------------------------------------ */
+/* ---- of what an administrator has set -------------------------------------------------------- */
 
 static void add_views(struct json_object *list, const struct target *target,
 		      const struct subsystem *subsystem, const struct ana_group *group)
@@ -133,30 +133,31 @@ static struct json_object *list_drained(const struct target *target)
 	return list;
 }
 
-int collect_estate(const struct target *target, struct estate *ret_estate)
+int collect_handover(const struct target *target, struct handover *ret_handover)
 {
 	int r;
 
 	json_is_whole(); /* resets its flag: earlier texts do not count */
-	r = collect_namespaces(atomic_load(&target->snapshot), ret_estate);
+	r = collect_namespaces(atomic_load(&target->snapshot), ret_handover);
 	if (r == 0) {
-		json_add(ret_estate->json, "version_before", json_object_new_string(RBLK_VERSION));
-		json_add(ret_estate->json, "last_cntlid",
+		json_add(ret_handover->json, "version_before",
+			 json_object_new_string(RBLK_VERSION));
+		json_add(ret_handover->json, "last_cntlid",
 			 json_object_new_uint64(target->last_cntlid));
-		json_add(ret_estate->json, "ana", list_ana(target));
-		json_add(ret_estate->json, "drained", list_drained(target));
+		json_add(ret_handover->json, "ana", list_ana(target));
+		json_add(ret_handover->json, "drained", list_drained(target));
 		r = json_is_whole() ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		estate_free(ret_estate);
+		handover_free(ret_handover);
 	return r;
 }
 
-/* ---- sending -------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static int send_text(int socket, struct json_object *json)
 {
-	_autoclose_ int fd = memfd_create("rblkd-estate", MFD_CLOEXEC);
+	_autoclose_ int fd = memfd_create("rblkd-handover", MFD_CLOEXEC);
 	const char *text = json_object_to_json_string(json);
 	size_t n = text ? strlen(text) : 0;
 
@@ -169,17 +170,17 @@ static int send_text(int socket, struct json_object *json)
 			return -errno;
 		at += (size_t)done;
 	}
-	return fd < 0 ? -errno : message_send_fds(socket, MESSAGE_ESTATE, &fd, 1);
+	return fd < 0 ? -errno : message_send_fds(socket, MESSAGE_HANDOVER, &fd, 1);
 }
 
-static int send_memory(int socket, const struct estate *estate)
+static int send_memory(int socket, const struct handover *handover)
 {
 	int fds[MESSAGE_FDS], r = 0;
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < estate->n_namespaces && r == 0; i++) {
-		if (estate->namespaces[i].memory.fd >= 0)
-			fds[n++] = estate->namespaces[i].memory.fd;
+	for (unsigned i = 0; i < handover->n_namespaces && r == 0; i++) {
+		if (handover->namespaces[i].memory.fd >= 0)
+			fds[n++] = handover->namespaces[i].memory.fd;
 		if (n == MESSAGE_FDS) {
 			r = message_send_fds(socket, MESSAGE_MEMORY, fds, n);
 			n = 0;
@@ -188,9 +189,9 @@ static int send_memory(int socket, const struct estate *estate)
 	return n && r == 0 ? message_send_fds(socket, MESSAGE_MEMORY, fds, n) : r;
 }
 
-int collect_send(const struct estate *estate, int socket)
+int collect_send(const struct handover *handover, int socket)
 {
-	int r = send_text(socket, estate->json);
+	int r = send_text(socket, handover->json);
 
-	return r == 0 ? send_memory(socket, estate) : r;
+	return r == 0 ? send_memory(socket, handover) : r;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a target leaves to its successor: export/estate.h. Control thread. */
+/* What a target leaves to its successor: export/handover.h. Control thread. */
 #pragma once
 
 #include "target/engine/target.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 
-/* Once pollers have stopped, and before the stores are closed. The estate shares the memory of ram
- * namespaces. 0; or -errno, and there is none. */
-int collect_estate(const struct target *target, struct estate *ret_estate);
+/* Once pollers have stopped, and before the stores are closed. The handover shares the memory of
+ * ram namespaces. 0; or -errno, and there is none. */
+int collect_handover(const struct target *target, struct handover *ret_handover);
 /* Sends it by messages (message.h), which is possible more than once. 0 or -errno. */
-int collect_send(const struct estate *estate, int socket);
+int collect_send(const struct handover *handover, int socket);

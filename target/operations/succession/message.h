@@ -9,7 +9,7 @@
  *     listen                      --->                        the portals are closed here
  *                                 <---    listening           Connects wait there
  *     (hosts are told to connect again, connections end, the stores are closed)
- *     estate (fd: text)           --->
+ *     handover (fd: text)         --->
  *     memory (fds) ...            --->
  *     yours                       --->                        it opens the stores
  *                                 <---    serving
@@ -25,7 +25,7 @@ enum message_word {
 	MESSAGE_PREPARED,
 	MESSAGE_LISTEN,
 	MESSAGE_LISTENING,
-	MESSAGE_ESTATE,
+	MESSAGE_HANDOVER,
 	MESSAGE_MEMORY,
 	MESSAGE_YOURS,
 	MESSAGE_SERVING,

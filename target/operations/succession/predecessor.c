@@ -75,30 +75,30 @@ void predecessor_init(struct predecessor *p, struct target *target, char *const 
 	p->path = strdup(path);
 }
 
-static void forget_heir(struct predecessor *p)
+static void forget_successor(struct predecessor *p)
 {
 	loop_timer_stop(&p->limit);
 	loop_fd_remove(&p->socket);
 	if (p->socket.fd >= 0)
 		close(p->socket.fd);
 	p->socket.fd = -1;
-	if (p->heir)
-		waitpid(p->heir, NULL, WNOHANG);
-	p->heir = 0;
+	if (p->successor_pid)
+		waitpid(p->successor_pid, NULL, WNOHANG);
+	p->successor_pid = 0;
 }
 
 /* What it has opened is closed when this returns. */
-static void kill_heir(struct predecessor *p)
+static void kill_successor(struct predecessor *p)
 {
-	if (p->heir && kill(p->heir, SIGKILL) == 0)
-		waitpid(p->heir, NULL, 0);
-	p->heir = 0;
+	if (p->successor_pid && kill(p->successor_pid, SIGKILL) == 0)
+		waitpid(p->successor_pid, NULL, 0);
+	p->successor_pid = 0;
 }
 
 void predecessor_free(struct predecessor *p)
 {
-	forget_heir(p);
-	estate_free(&p->estate);
+	forget_successor(p);
+	handover_free(&p->handover);
 	free(p->path);
 	p->path = NULL;
 }
@@ -141,11 +141,11 @@ static int spawn(struct predecessor *p, int socket)
 	posix_spawnattr_init(&attributes);
 	posix_spawnattr_setsigmask(&attributes, &none);
 	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	r = posix_spawn(&p->heir, p->path, &actions, &attributes, p->argv, environment);
+	r = posix_spawn(&p->successor_pid, p->path, &actions, &attributes, p->argv, environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	if (r)
-		p->heir = 0;
+		p->successor_pid = 0;
 	return -r;
 }
 
@@ -167,14 +167,30 @@ static int compare_file(struct predecessor *p, struct error *error)
 	return r;
 }
 
+/* A new process would know nothing of the lost writes, and take others. */
+static int look_for_failed(const struct predecessor *p, struct error *error)
+{
+	const struct snapshot *snapshot = atomic_load(&p->target->snapshot);
+
+	for (struct namespace_at at = {0}; snapshot_next(snapshot, &at);)
+		if (atomic_load(&at.ns->backend->has_failed))
+			return error_refuse(
+				error, -EBUSY,
+				"namespace %s/%u has failed: look at its contents, then restart rblkd",
+				at.subsystem->nqn, at.ns->nsid);
+	return 0;
+}
+
 static int check_begin(struct predecessor *p, struct error *error)
 {
+	int r;
+
 	if (!target_is_serving(p->target))
 		return error_refuse(error, -EBUSY, "rblkd is stopping");
 	if (p->state != PREDECESSOR_RESTS)
 		return error_refuse(error, -EBUSY,
 				    "an upgrade is under way: process %d is its successor",
-				    p->heir);
+				    p->successor_pid);
 	if (getpid() == 1)
 		return error_refuse(
 			error, -EINVAL,
@@ -183,7 +199,8 @@ static int check_begin(struct predecessor *p, struct error *error)
 		return error_refuse(
 			error, -EINVAL,
 			"rblkd has its configuration from standard input, which another one cannot read");
-	return compare_file(p, error);
+	r = look_for_failed(p, error);
+	return r < 0 ? r : compare_file(p, error);
 }
 
 static void on_message(struct loop_fd *lfd, uint32_t events);
@@ -203,14 +220,15 @@ int predecessor_begin(struct predecessor *p, struct error *error)
 		r = spawn(p, ends[1]);
 	close(ends[1]);
 	if (r < 0) {
-		forget_heir(p);
+		forget_successor(p);
 		return error_refuse(error, r, "cannot start %s: %s", p->path ?: "rblkd",
 				    strerror(-r));
 	}
 	p->failure = (struct error){0};
 	move(p, PREDECESSOR_PREPARES);
+	target_move(p->target, TARGET_YIELDING);
 	loop_timer_start(&p->target->loop, &p->limit, PREPARE_S * NSEC_PER_SEC);
-	log_info("upgrade: process %d prepares to take over", p->heir);
+	log_info("upgrade: process %d prepares to take over", p->successor_pid);
 	return 0;
 }
 
@@ -219,7 +237,6 @@ int predecessor_begin(struct predecessor *p, struct error *error)
 static void note_failure(struct predecessor *p, const char *why)
 {
 	error_set(&p->failure, EXIT_FAILED, NULL, "%s", why);
-	log_err("upgrade: %s; this process goes on", why);
 }
 
 /* Nothing has changed for hosts. */
@@ -227,16 +244,24 @@ static void abandon(struct predecessor *p, const char *why)
 {
 	bool was_open = p->state == PREDECESSOR_OPENS;
 
-	kill_heir(p);
-	forget_heir(p);
+	kill_successor(p);
+	forget_successor(p);
 	move(p, PREDECESSOR_RESTS);
+	target_move(p->target, TARGET_SERVING);
 	note_failure(p, why);
+	log_err("upgrade: %s; this process goes on", why);
 	if (was_open)
 		(void)portals_open(p->target); /* logs */
 }
 
 static void let_listen(struct predecessor *p, const char *version)
 {
+	struct error error;
+
+	if (compare_file(p, &error) < 0) { /* it may have read another one */
+		abandon(p, error.message);
+		return;
+	}
 	log_info("upgrade: rblkd %s is prepared", version);
 	move(p, PREDECESSOR_OPENS);
 	loop_timer_start(&p->target->loop, &p->limit, OPEN_S * NSEC_PER_SEC);
@@ -253,7 +278,7 @@ static void leave(struct predecessor *p)
 
 static void tell_hosts(struct predecessor *p)
 {
-	log_info("upgrade: process %d listens; %u connections to finish", p->heir,
+	log_info("upgrade: process %d listens; %u connections to finish", p->successor_pid,
 		 p->target->n_connections);
 	move(p, PREDECESSOR_MOVES);
 	target_move(p->target, TARGET_MOVING);
@@ -299,7 +324,7 @@ static void take(struct predecessor *p, const struct message *message)
 						 : "has ended: its log says why",
 		 message->word == MESSAGE_FAILED ? message->text : "");
 	if (predecessor_is_ending(p)) {
-		/* predecessor_give finds it gone */
+		/* predecessor_finish starts again */
 		loop_fd_remove(&p->socket);
 		note_failure(p, why);
 	} else {
@@ -323,8 +348,8 @@ void predecessor_cancel(struct predecessor *p)
 	if (p->state == PREDECESSOR_RESTS)
 		return;
 	(void)message_send(p->socket.fd, MESSAGE_END, NULL);
-	kill_heir(p);
-	forget_heir(p);
+	kill_successor(p);
+	forget_successor(p);
 	move(p, PREDECESSOR_RESTS);
 }
 
@@ -332,17 +357,17 @@ void predecessor_cancel(struct predecessor *p)
 
 void predecessor_collect(struct predecessor *p)
 {
-	int r = collect_estate(p->target, &p->estate);
+	int r = collect_handover(p->target, &p->handover);
 
 	if (r < 0)
 		log_errno(r, "upgrade: cannot hand over reservations and memory");
 	else
-		json_add(p->estate.json, "moving_ns", json_object_new_uint64(p->moving_ns));
+		json_add(p->handover.json, "moving_ns", json_object_new_uint64(p->moving_ns));
 }
 
 static int send_all(struct predecessor *p, int socket)
 {
-	int r = p->estate.json ? collect_send(&p->estate, socket) : 0;
+	int r = p->handover.json ? collect_send(&p->handover, socket) : 0;
 
 	return r == 0 ? message_send(socket, MESSAGE_YOURS, p->failure.message) : r;
 }
@@ -355,10 +380,12 @@ static bool is_serving(struct predecessor *p)
 
 	if (poll(&pollfd, 1, SERVE_S * 1000) > 0)
 		message_receive(p->socket.fd, &message);
-	if (message.word != MESSAGE_SERVING)
+	if (message.word == MESSAGE_SERVING)
+		return true;
+	if (!*p->failure.message)
 		error_set(&p->failure, EXIT_FAILED, NULL, "the new rblkd does not serve%s%s",
 			  message.word == MESSAGE_FAILED ? ": " : "", message.text);
-	return message.word == MESSAGE_SERVING;
+	return false;
 }
 
 /* The program that this process is, although another one may have its path by now. */
@@ -366,7 +393,7 @@ static __attribute__((noreturn)) void start_again(struct predecessor *p)
 {
 	int ends[2];
 
-	kill_heir(p);
+	kill_successor(p);
 	log_err("upgrade: %s; this rblkd starts again", p->failure.message);
 	if (message_pair(ends) == 0 && send_all(p, ends[0]) == 0 &&
 	    dup2(ends[1], INHERITED_FD) == INHERITED_FD) {
@@ -391,5 +418,5 @@ void predecessor_finish(struct predecessor *p)
 {
 	if (!is_serving(p))
 		start_again(p);
-	log_info("upgrade: process %d serves", p->heir);
+	log_info("upgrade: process %d serves", p->successor_pid);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The side of a succession that has the stores: rblkctl upgrade. It starts the successor, lets it
- * listen in its place, tells hosts to connect there, ends, and leaves its estate. Until the
+ * listen in its place, tells hosts to connect there, ends, and hands over. Until the
  * successor listens, nothing has changed if it fails. After that this process ends in any case; if
- * the successor does not serve then, this one starts again, from the program that it is, with its
- * own estate. Control thread.
+ * the successor does not serve then, this one starts again, from the program that it is, by its
+ * own handover. Control thread.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "target/engine/target.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 
 /*
  *     RESTS <---> PREPARES ---> OPENS ---> MOVES ---> LEAVES
@@ -33,14 +33,14 @@ struct predecessor {
 	struct target *target;
 	/* The last host has left, or hosts had their time: connections end, and then the loop. */
 	void (*leave)(struct predecessor *predecessor);
-	char *const *argv; /* of this process; borrowed */
-	char *path;	   /* owned: where its program was when it started */
-	unsigned state;	   /* enum predecessor_state */
-	pid_t heir;	   /* 0: there is none */
+	char *const *argv;   /* of this process; borrowed */
+	char *path;	     /* owned: where its program was when it started */
+	unsigned state;	     /* enum predecessor_state */
+	pid_t successor_pid; /* 0: there is none */
 	struct loop_fd socket;
 	struct loop_timer limit;
 	uint64_t moving_ns;
-	struct estate estate;
+	struct handover handover;
 	struct error failure; /* of the last succession; message "": none */
 };
 

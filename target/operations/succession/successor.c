@@ -7,21 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "base/check.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/states.h"
 #include "base/units.h"
 #include "target/association/fence.h"
-#include "target/association/portal.h"
-#include "target/operations/change/ana_change.h"
 #include "target/operations/life.h"
 #include "target/operations/succession/message.h"
 #include "target/operations/succession/successor.h"
@@ -56,12 +50,13 @@ static __attribute__((noreturn)) void end(struct successor *s, enum exit_code co
 
 /* ---- taking over ----------------------------------------------------------------------------- */
 
-static void note_served(struct successor *s, const struct estate *estate)
+static void note_served(struct successor *s, const struct handover *handover)
 {
-	uint64_t now = clock_ns(), moving_ns = estate ? estate_number(estate, "moving_ns") : 0;
+	uint64_t now = clock_ns(),
+		 moving_ns = handover ? handover_number(handover, "moving_ns") : 0;
 	struct json_object *version;
 
-	if (estate && json_get(estate->json, "version_before", json_type_string, &version))
+	if (handover && json_get(handover->json, "version_before", json_type_string, &version))
 		snprintf(s->version_before, sizeof(s->version_before), "%s",
 			 json_object_get_string(version));
 	s->held_ns = moving_ns && moving_ns < now ? now - moving_ns : 0;
@@ -72,20 +67,20 @@ static void note_served(struct successor *s, const struct estate *estate)
 			 (unsigned long long)(s->held_ns / NSEC_PER_MSEC));
 }
 
-static enum exit_code open_with(struct successor *s, const struct estate *estate, bool is_last)
+static enum exit_code open_with(struct successor *s, const struct handover *handover, bool is_last)
 {
 	bool is_listening = s->state != SUCCESSOR_PREPARES;
-	enum exit_code code = s->open(s, estate, is_last);
+	enum exit_code code = s->open(s, handover, is_last);
 
 	if (code != EXIT_OK)
 		return code;
-	if (estate)
-		inherit_settings(s->target, estate);
+	if (handover)
+		restore_settings(s->target, handover);
 	if (!is_listening && target_listen(s->target) < 0)
 		return EXIT_FAILED;
 	move(s, SUCCESSOR_SERVES);
 	s->on_serving(s);
-	note_served(s, estate);
+	note_served(s, handover);
 	fence_check(s->target);
 	return EXIT_OK;
 }
@@ -99,13 +94,13 @@ static void end_pair(struct successor *s)
 
 static void take_over(struct successor *s, const char *undone)
 {
-	struct estate estate = {0};
-	bool has_estate = parcel_open(&s->parcel, &estate) == 0;
+	struct handover handover = {0};
+	bool has_handover = parts_open(&s->parts, &handover) == 0;
 	enum exit_code code;
 
 	snprintf(s->undone, sizeof(s->undone), "%s", undone);
-	code = open_with(s, has_estate ? &estate : NULL, true);
-	estate_free(&estate);
+	code = open_with(s, has_handover ? &handover : NULL, true);
+	handover_free(&handover);
 	if (code != EXIT_OK)
 		end(s, code, "cannot open what the rblkd before this one had");
 	(void)message_send(s->socket.fd, MESSAGE_SERVING, NULL);
@@ -164,9 +159,9 @@ static void on_message(struct loop_fd *lfd, uint32_t events)
 			return;
 		}
 		break;
-	case MESSAGE_ESTATE:
+	case MESSAGE_HANDOVER:
 	case MESSAGE_MEMORY:
-		if (parcel_add(&s->parcel, &message) < 0)
+		if (parts_add(&s->parts, &message) < 0)
 			end(s, EXIT_FAILED, "out of memory");
 		return;
 	case MESSAGE_YOURS:
@@ -215,5 +210,5 @@ void successor_free(struct successor *s)
 	loop_timer_stop(&s->retry);
 	if (s->socket.loop && s->socket.fd >= 0)
 		end_pair(s);
-	parcel_free(&s->parcel);
+	parts_free(&s->parts);
 }

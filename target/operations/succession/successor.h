@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "target/engine/target.h"
-#include "target/operations/succession/inherit.h"
+#include "target/operations/succession/restore.h"
 
 /* The number of the inherited socket, in the environment. */
 #define SUCCESSOR_VARIABLE "RBLKD_PREDECESSOR"
@@ -31,17 +31,17 @@ enum successor_state {
 struct successor {
 	/* Thread: control */
 	struct target *target;
-	/* Opens the stores and all else that the predecessor had, with its estate (NULL: nothing is
-	 * known of it). EXIT_OK; EXIT_BUSY, for a try that is_last is not: it had nothing printed;
-	 * or another code, printed. */
-	enum exit_code (*open)(struct successor *successor, const struct estate *estate,
+	/* Opens the stores and all else that the predecessor had, by its handover (NULL: there is
+	 * none). EXIT_OK; or another code, and why is printed, but for EXIT_BUSY only if
+	 * is_last. */
+	enum exit_code (*open)(struct successor *successor, const struct handover *handover,
 			       bool is_last);
 	void (*on_serving)(struct successor *successor); /* once portals listen, too */
 	unsigned state;					 /* enum successor_state */
 	struct loop_fd socket;
 	struct loop_timer retry;
 	uint64_t waits_since_ns;
-	struct parcel parcel;		/* owned */
+	struct handover_parts parts;	/* owned */
 	char undone[ERROR_MESSAGE_MAX]; /* why a succession was undone; "": it was not */
 	char version_before[32];	/* "": this is no successor */
 	uint64_t held_ns;		/* from when hosts were told until it served */

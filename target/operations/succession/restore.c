@@ -10,16 +10,16 @@
 #include "base/log.h"
 #include "target/association/portal.h"
 #include "target/operations/change/ana_change.h"
-#include "target/operations/succession/inherit.h"
+#include "target/operations/succession/restore.h"
 
-/* ---- parcels -------------------------------------------------------------------------------- */
+/* ---- parcels --------------------------------------------------------------------------------- */
 
 static char *read_text(int fd)
 {
 	struct stat st;
 	char *text;
 
-	if (fstat(fd, &st) < 0 || st.st_size > ESTATE_BYTES_MAX)
+	if (fstat(fd, &st) < 0 || st.st_size > HANDOVER_BYTES_MAX)
 		return NULL;
 	text = calloc(1, (size_t)st.st_size + 1);
 	for (off_t at = 0; text && at < st.st_size;) {
@@ -32,44 +32,44 @@ static char *read_text(int fd)
 	return text;
 }
 
-static int add_memory(struct parcel *parcel, struct message *message)
+static int add_memory(struct handover_parts *parts, struct message *message)
 {
-	int *more = realloc(parcel->memory, (parcel->n_memory + message->n_fds) * sizeof(int));
+	int *more = realloc(parts->memory, (parts->n_memory + message->n_fds) * sizeof(int));
 
 	if (!more)
 		return -ENOMEM;
-	parcel->memory = more;
-	memcpy(more + parcel->n_memory, message->fds, message->n_fds * sizeof(int));
-	parcel->n_memory += message->n_fds;
+	parts->memory = more;
+	memcpy(more + parts->n_memory, message->fds, message->n_fds * sizeof(int));
+	parts->n_memory += message->n_fds;
 	message->n_fds = 0;
 	return 0;
 }
 
-int parcel_add(struct parcel *parcel, struct message *message)
+int parts_add(struct handover_parts *parts, struct message *message)
 {
 	int r = 0;
 
 	if (message->word == MESSAGE_MEMORY && message->n_fds)
-		r = add_memory(parcel, message);
+		r = add_memory(parts, message);
 	while (message->n_fds) {
 		int fd = message->fds[--message->n_fds];
 
-		free(parcel->text);
-		parcel->text = read_text(fd);
+		free(parts->text);
+		parts->text = read_text(fd);
 		close(fd);
 	}
 	return r;
 }
 
-int parcel_open(struct parcel *parcel, struct estate *ret_estate)
+int parts_open(struct handover_parts *parts, struct handover *ret_handover)
 {
 	int r = -ENOENT;
 
-	if (parcel->text) {
-		r = estate_read(parcel->text, parcel->memory, parcel->n_memory, ret_estate);
-		parcel->n_memory = 0;
+	if (parts->text) {
+		r = handover_read(parts->text, parts->memory, parts->n_memory, ret_handover);
+		parts->n_memory = 0;
 	}
-	parcel_free(parcel);
+	parts_free(parts);
 	if (r == -ENOENT)
 		log_warn("upgrade: nothing is left of the rblkd before this one but its stores");
 	else if (r < 0)
@@ -77,16 +77,16 @@ int parcel_open(struct parcel *parcel, struct estate *ret_estate)
 	return r;
 }
 
-void parcel_free(struct parcel *parcel)
+void parts_free(struct handover_parts *parts)
 {
-	while (parcel->n_memory)
-		close(parcel->memory[--parcel->n_memory]);
-	free(parcel->memory);
-	free(parcel->text);
-	*parcel = (struct parcel){0};
+	while (parts->n_memory)
+		close(parts->memory[--parts->n_memory]);
+	free(parts->memory);
+	free(parts->text);
+	*parts = (struct handover_parts){0};
 }
 
-/* ---- settings ------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 /* PORTALS_MAX: there is none. */
 static unsigned find_portal(const struct target *target, const char *name)
@@ -140,17 +140,17 @@ static void set_last_id(struct target *target, uint64_t last)
 		target->last_cntlid = (uint16_t)last;
 }
 
-void inherit_settings(struct target *target, const struct estate *estate)
+void restore_settings(struct target *target, const struct handover *handover)
 {
 	struct json_object *list;
 	size_t n;
 
-	set_last_id(target, estate_number(estate, "last_cntlid"));
-	n = json_get(estate->json, "ana", json_type_array, &list) ? json_object_array_length(list)
-								  : 0;
+	set_last_id(target, handover_number(handover, "last_cntlid"));
+	n = json_get(handover->json, "ana", json_type_array, &list) ? json_object_array_length(list)
+								    : 0;
 	for (size_t i = 0; i < n; i++)
 		set_ana(target, json_object_array_get_idx(list, i));
-	n = json_get(estate->json, "drained", json_type_array, &list)
+	n = json_get(handover->json, "drained", json_type_array, &list)
 		    ? json_object_array_length(list)
 		    : 0;
 	for (size_t i = 0; i < n; i++)

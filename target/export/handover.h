@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The estate: what an rblkd leaves to the one that takes over its namespaces without a loss of
+ * The handover: what an rblkd leaves to the one that takes over its namespaces without a loss of
  * power (operations/succession). It is the state that no configuration has and that a restart would
  * lose: the memory of ram namespaces, their identity, and all of each guard's state, also what
  * hosts did not ask to persist.
@@ -29,12 +29,12 @@
 struct json_object;
 
 enum {
-	ESTATE_FORMAT = 1,
-	ESTATE_BYTES_MAX = 64 * 1024 * 1024,
+	HANDOVER_FORMAT = 1,
+	HANDOVER_BYTES_MAX = 64 * 1024 * 1024,
 };
 
 /* Of one namespace. */
-struct inheritance {
+struct handover_namespace {
 	char subnqn[NVMF_NQN_MAX + 1];
 	uint32_t nsid;
 	uuid_t uuid;
@@ -42,19 +42,19 @@ struct inheritance {
 	char *guard;		      /* owned: text of guard_format_all; NULL: no state */
 };
 
-struct estate {
-	struct json_object *json;	/* owned; NULL: there is none */
-	struct inheritance *namespaces; /* owned */
+struct handover {
+	struct json_object *json;	       /* owned; NULL: there is none */
+	struct handover_namespace *namespaces; /* owned */
 	unsigned n_namespaces;
 };
 
-/* Reads a text. memory: its file descriptors, which the estate owns from here on, also if this
+/* Reads a text. memory: its file descriptors, which the handover owns from here on, also if this
  * fails; n of them. 0, or -EINVAL or -ENOMEM, and there is none. */
-int estate_read(const char *text, const int *memory, unsigned n, struct estate *ret_estate);
-void estate_free(struct estate *estate); /* accepts a zeroed one */
+int handover_read(const char *text, const int *memory, unsigned n, struct handover *ret_handover);
+void handover_free(struct handover *handover); /* accepts a zeroed one */
 
-/* NULL: nothing was left to that namespace. estate may be NULL. */
-const struct inheritance *estate_find(const struct estate *estate, const char *subnqn,
-				      uint32_t nsid);
+/* NULL: nothing was left to that namespace. handover may be NULL. */
+const struct handover_namespace *handover_find(const struct handover *handover, const char *subnqn,
+					       uint32_t nsid);
 /* A number of json by its key; 0: there is none. */
-uint64_t estate_number(const struct estate *estate, const char *key);
+uint64_t handover_number(const struct handover *handover, const char *key);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See estate.h. */
+/* See handover.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/json.h"
-#include "target/export/estate.h"
+#include "target/export/handover.h"
 
-void estate_free(struct estate *estate)
+void handover_free(struct handover *handover)
 {
-	for (unsigned i = 0; i < estate->n_namespaces; i++) {
-		if (estate->namespaces[i].memory.fd >= 0)
-			close(estate->namespaces[i].memory.fd);
-		free(estate->namespaces[i].guard);
+	for (unsigned i = 0; i < handover->n_namespaces; i++) {
+		if (handover->namespaces[i].memory.fd >= 0)
+			close(handover->namespaces[i].memory.fd);
+		free(handover->namespaces[i].guard);
 	}
-	free(estate->namespaces);
-	json_object_put(estate->json);
-	*estate = (struct estate){0};
+	free(handover->namespaces);
+	json_object_put(handover->json);
+	*handover = (struct handover){0};
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ struct memories {
 };
 
 static int read_namespace(struct json_object *o, struct memories *memories,
-			  struct inheritance *into)
+			  struct handover_namespace *into)
 {
 	struct json_object *subsystem, *nsid, *uuid, *bytes, *guard;
 
@@ -55,22 +55,23 @@ static int read_namespace(struct json_object *o, struct memories *memories,
 	return 0;
 }
 
-static int read_all(struct memories *memories, struct estate *estate)
+static int read_all(struct memories *memories, struct handover *handover)
 {
 	struct json_object *version, *list;
 	size_t n;
 
-	if (!json_get(estate->json, "version", json_type_int, &version) ||
-	    json_object_get_int(version) != ESTATE_FORMAT ||
-	    !json_get(estate->json, "namespaces", json_type_array, &list))
+	if (!json_get(handover->json, "version", json_type_int, &version) ||
+	    json_object_get_int(version) != HANDOVER_FORMAT ||
+	    !json_get(handover->json, "namespaces", json_type_array, &list))
 		return -EINVAL;
 	n = json_object_array_length(list);
-	estate->namespaces = calloc(n + 1, sizeof(struct inheritance));
-	if (!estate->namespaces)
+	handover->namespaces = calloc(n + 1, sizeof(struct handover_namespace));
+	if (!handover->namespaces)
 		return -ENOMEM;
-	while (estate->n_namespaces < n) {
-		struct json_object *o = json_object_array_get_idx(list, estate->n_namespaces);
-		int r = read_namespace(o, memories, &estate->namespaces[estate->n_namespaces++]);
+	while (handover->n_namespaces < n) {
+		struct json_object *o = json_object_array_get_idx(list, handover->n_namespaces);
+		int r = read_namespace(o, memories,
+				       &handover->namespaces[handover->n_namespaces++]);
 
 		if (r < 0)
 			return r;
@@ -78,36 +79,36 @@ static int read_all(struct memories *memories, struct estate *estate)
 	return memories->n_taken == memories->n ? 0 : -EINVAL;
 }
 
-int estate_read(const char *text, const int *memory, unsigned n, struct estate *ret_estate)
+int handover_read(const char *text, const int *memory, unsigned n, struct handover *ret_handover)
 {
 	struct memories memories = {.fds = memory, .n = n};
 	int r;
 
-	*ret_estate = (struct estate){0};
-	r = json_parse(text, &ret_estate->json);
+	*ret_handover = (struct handover){0};
+	r = json_parse(text, &ret_handover->json);
 	if (r == 0)
-		r = read_all(&memories, ret_estate);
+		r = read_all(&memories, ret_handover);
 	while (memories.n_taken < n)
 		close(memory[memories.n_taken++]);
 	if (r < 0)
-		estate_free(ret_estate);
+		handover_free(ret_handover);
 	return r;
 }
 
-const struct inheritance *estate_find(const struct estate *estate, const char *subnqn,
-				      uint32_t nsid)
+const struct handover_namespace *handover_find(const struct handover *handover, const char *subnqn,
+					       uint32_t nsid)
 {
-	for (unsigned i = 0; estate && i < estate->n_namespaces; i++)
-		if (estate->namespaces[i].nsid == nsid &&
-		    !strcmp(estate->namespaces[i].subnqn, subnqn))
-			return &estate->namespaces[i];
+	for (unsigned i = 0; handover && i < handover->n_namespaces; i++)
+		if (handover->namespaces[i].nsid == nsid &&
+		    !strcmp(handover->namespaces[i].subnqn, subnqn))
+			return &handover->namespaces[i];
 	return NULL;
 }
 
-uint64_t estate_number(const struct estate *estate, const char *key)
+uint64_t handover_number(const struct handover *handover, const char *key)
 {
 	struct json_object *value;
 
-	return json_get(estate->json, key, json_type_int, &value) ? json_object_get_uint64(value)
-								  : 0;
+	return json_get(handover->json, key, json_type_int, &value) ? json_object_get_uint64(value)
+								    : 0;
 }

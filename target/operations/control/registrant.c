@@ -145,7 +145,8 @@ static struct json_object *answer(const struct drops *drops)
 {
 	const struct resv_drop *drop = &drops->drop;
 	struct json_object *o = json_object_new_object();
-	bool is_over = drops->state != DROPS_RUN, is_none = drop->state == RESV_DROP_NO_REGISTRANT;
+	bool is_over = drops->state != DROPS_RUN; /* else the poller has the drop */
+	bool is_none = is_over && drop->state == RESV_DROP_NO_REGISTRANT;
 	char hostid[UUID_STR_LEN];
 
 	uuid_unparse_lower(drop->hostid, hostid);

@@ -8,13 +8,22 @@
 #include "base/json.h"
 #include "target/export/handover.h"
 
-void handover_free(struct handover *handover)
+void handover_close_memory(struct handover *handover)
 {
 	for (unsigned i = 0; i < handover->n_namespaces; i++) {
-		if (handover->namespaces[i].memory.fd >= 0)
-			close(handover->namespaces[i].memory.fd);
-		free(handover->namespaces[i].guard);
+		struct backend_memory *memory = &handover->namespaces[i].memory;
+
+		if (memory->fd >= 0)
+			close(memory->fd);
+		memory->fd = -1;
 	}
+}
+
+void handover_free(struct handover *handover)
+{
+	handover_close_memory(handover);
+	for (unsigned i = 0; i < handover->n_namespaces; i++)
+		free(handover->namespaces[i].guard);
 	free(handover->namespaces);
 	json_object_put(handover->json);
 	*handover = (struct handover){0};

@@ -51,6 +51,9 @@ struct handover {
 /* Reads a text. memory: its file descriptors, which the handover owns from here on, also if this
  * fails; n of them. 0, or -EINVAL or -ENOMEM, and there is none. */
 int handover_read(const char *text, const int *memory, unsigned n, struct handover *ret_handover);
+/* The namespaces have mapped it. Before it is registered with an RDMA device: a software provider
+ * looks for a descriptor of the memory that stays. */
+void handover_close_memory(struct handover *handover);
 void handover_free(struct handover *handover); /* accepts a zeroed one */
 
 /* NULL: nothing was left to that namespace. handover may be NULL. */

@@ -248,7 +248,7 @@ static void say_ready(const struct daemon *d)
 		 portals_n_used(&d->target));
 }
 
-static enum exit_code open_stores(struct daemon *d, const struct handover *handover)
+static enum exit_code open_stores(struct daemon *d, struct handover *handover)
 {
 	if (!d->state && !open_state(d))
 		return exit_code_of_config(d);
@@ -260,7 +260,7 @@ static enum exit_code open_stores(struct daemon *d, const struct handover *hando
 /* ---- as a successor ------------------------------------------------------------------------ */
 
 /* Mistakes are printed if it is the last try, or if they do not pass. */
-static enum exit_code try_to_open(struct daemon *d, const struct handover *handover, bool is_last)
+static enum exit_code try_to_open(struct daemon *d, struct handover *handover, bool is_last)
 {
 	_autofree_ char *text = NULL;
 	size_t n = 0;
@@ -278,7 +278,7 @@ static enum exit_code try_to_open(struct daemon *d, const struct handover *hando
 	return code;
 }
 
-static enum exit_code take_over(struct successor *successor, const struct handover *handover,
+static enum exit_code take_over(struct successor *successor, struct handover *handover,
 				bool is_last)
 {
 	struct daemon *d = container_of(successor, struct daemon, successor);

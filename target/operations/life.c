@@ -15,6 +15,7 @@
 #include "target/engine/capsules.h"
 #include "target/engine/slow.h"
 #include "target/export/durability.h"
+#include "target/export/handover.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_memory.h"
 #include "target/export/state_records.h"
@@ -117,18 +118,20 @@ static void free_records(struct target *target)
 	target->runtime.state = NULL;
 }
 
-static int build(struct target *target, struct conf *conf)
+static int build(struct target *target, struct handover *handover, struct conf *conf)
 {
 	struct snapshot *snapshot = snapshot_build(target->config, &target->runtime, conf, NULL);
 
 	if (!snapshot)
 		return -EINVAL;
+	if (handover)
+		handover_close_memory(handover);
 	serve(target, snapshot);
 	return 0;
 }
 
-int target_export(struct target *target, struct state_directory *state,
-		  const struct handover *handover, struct conf *conf)
+int target_export(struct target *target, struct state_directory *state, struct handover *handover,
+		  struct conf *conf)
 {
 	struct conf_mark mark = target->config->state_mark;
 	struct error error;
@@ -147,7 +150,7 @@ int target_export(struct target *target, struct state_directory *state,
 		conf_error(conf, mark, "%s", error.message);
 	} else {
 		incarnation_init(&target->incarnation, target->runtime.health->boot_id);
-		r = build(target, conf);
+		r = build(target, handover, conf);
 	}
 	target->runtime.handover = NULL;
 	if (r < 0)

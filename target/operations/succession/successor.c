@@ -67,7 +67,7 @@ static void note_served(struct successor *s, const struct handover *handover)
 			 (unsigned long long)(s->held_ns / NSEC_PER_MSEC));
 }
 
-static enum exit_code open_with(struct successor *s, const struct handover *handover, bool is_last)
+static enum exit_code open_with(struct successor *s, struct handover *handover, bool is_last)
 {
 	bool is_listening = s->state != SUCCESSOR_PREPARES;
 	enum exit_code code = s->open(s, handover, is_last);

@@ -34,7 +34,7 @@ struct successor {
 	/* Opens the stores and all else that the predecessor had, by its handover (NULL: there is
 	 * none). EXIT_OK; or another code, and why is printed, but for EXIT_BUSY only if
 	 * is_last. */
-	enum exit_code (*open)(struct successor *successor, const struct handover *handover,
+	enum exit_code (*open)(struct successor *successor, struct handover *handover,
 			       bool is_last);
 	void (*on_serving)(struct successor *successor); /* once portals listen, too */
 	unsigned state;					 /* enum successor_state */

@@ -486,21 +486,50 @@ enum {
 	OTHERS_CHANGE = 0x7f, /* the errno of STEP_DISK that is none */
 };
 
-/* A script cannot know the random number of an instance. A host reads it from Identify. */
+/* What a script has in place of an instance's number, which is random; a host reads it from
+ * Identify. */
+enum {
+	INSTANCE_OF_CONTROLLER, /* that has the id, if there is one */
+	INSTANCE_GONE,		/* of this process, and of no controller */
+	INSTANCE_OF_OTHER,	/* of another process of this machine */
+	INSTANCES,
+};
+
+static uint64_t number_of(unsigned instance, const struct controller *controller)
+{
+	const struct incarnation *own = &env.target.incarnation;
+	struct incarnation other = {.machine = own->machine, .process = own->process ^ 1};
+
+	switch (instance) {
+	case INSTANCE_OF_CONTROLLER:
+		return controller ? atomic_load(&controller->fencing.cirn) : 0;
+	case INSTANCE_GONE:
+		return incarnation_number(&env.target.incarnation);
+	default:
+		return incarnation_number(&other);
+	}
+}
+
 static void name_instance(struct nvme_sqe *sqe)
 {
 	uint16_t icid = nvme_cross_reset_icid(sqe);
+	unsigned instance = get_le32(sqe->cdw12);
+	const struct controller *named = NULL;
+	uint64_t cirn;
 
+	if (instance >= INSTANCES || get_le32(sqe->cdw13))
+		return;
 	list_for_each (node, &env.target.controllers) {
 		const struct controller *c = list_entry(node, struct controller, node);
-		uint64_t cirn = atomic_load(&c->fencing.cirn);
 
-		if (c->id != icid || get_le32(sqe->cdw12) || get_le32(sqe->cdw13))
-			continue;
-		sqe->cdw10 = put_le32(icid | atomic_load(&c->fencing.ciu) << 16);
-		sqe->cdw12 = put_le32((uint32_t)cirn);
-		sqe->cdw13 = put_le32((uint32_t)(cirn >> 32));
+		if (c->id == icid)
+			named = c;
 	}
+	if (named)
+		sqe->cdw10 = put_le32(icid | atomic_load(&named->fencing.ciu) << 16);
+	cirn = number_of(instance, named);
+	sqe->cdw12 = put_le32((uint32_t)cirn);
+	sqe->cdw13 = put_le32((uint32_t)(cirn >> 32));
 }
 
 static void play_capsule(struct script *s, unsigned kind)

@@ -65,6 +65,20 @@ static void check_mistakes(struct rblk_volume *volume, struct rblk_queue *queue,
 	expect(run(queue, RBLK_READ, buffer, 0, 0, NULL) == 0);
 }
 
+/* Memory that an I/O uses is not forgotten, and any other is. */
+static void check_forget(struct rblk_volume *volume, struct rblk_queue *queue, char *buffer)
+{
+	struct rblk_io io = {.op = RBLK_READ, .length = BLOCK, .buffer = buffer}, *ended;
+
+	expect(run(queue, RBLK_READ, buffer + BLOCK, 0, BLOCK, NULL) == 0);
+	expect(rblk_submit(queue, &io) == 0);
+	expect(rblk_memory_forget(volume, buffer + BLOCK, BLOCK) == 0);
+	expect(rblk_memory_forget(volume, buffer, 2 * BLOCK) == -EBUSY);
+	expect(rblk_memory_forget(volume, buffer + BLOCK - 1, 1) == -EBUSY);
+	expect(rblk_wait(queue, &ended, 1, -1) == 1 && io.result == 0);
+	expect(rblk_memory_forget(volume, buffer, 2 * BLOCK) == 0);
+}
+
 static void operations(const char *uri)
 {
 	static const size_t sizes[] = {BLOCK, 16 * BLOCK, 1024 * BLOCK};
@@ -84,6 +98,8 @@ static void operations(const char *uri)
 		}
 		check_mistakes(volume, queue, a);
 		expect(rblk_memory_forget(volume, a, 2 * n) == 0);
+		if (i > 0) /* with a cache */
+			check_forget(volume, queue, (char *)a);
 		expect(rblk_close(volume) == -EBUSY);
 		expect(rblk_memory_unregister(memory) == 0);
 		expect(rblk_queue_close(queue) == 0);

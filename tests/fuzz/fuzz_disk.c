@@ -49,18 +49,27 @@ static int execute(const struct backend_io *io)
 	return 0;
 }
 
+static void finish(struct list *node)
+{
+	struct backend_io *io = list_entry(node, struct backend_io, node);
+
+	io->is_out = false;
+	io->done(io, execute(io));
+}
+
 static void run(struct loop_call *call)
 {
 	struct list now, *node;
 
 	list_init(&now);
 	list_splice_tail(&now, &disk.submitted);
-	while ((node = list_take_first(&now))) {
-		struct backend_io *io = list_entry(node, struct backend_io, node);
+	while ((node = list_take_first(&now)))
+		finish(node);
+}
 
-		io->is_out = false;
-		io->done(io, execute(io));
-	}
+static void run_oldest(struct loop_call *call)
+{
+	finish(list_take_first(&disk.submitted));
 }
 
 static void disk_submit(struct backend *backend, struct backend_thread *thread,
@@ -106,6 +115,7 @@ void disk_say(int error, unsigned n, bool is_held)
 	disk.error = error;
 	disk.n_errors = error ? n : 0;
 	disk.is_held = is_held;
+	disk.call.run = run;
 	if (disk.loop && !is_held)
 		loop_defer(disk.loop, &disk.call);
 }
@@ -113,6 +123,22 @@ void disk_say(int error, unsigned n, bool is_held)
 bool disk_is_held(void)
 {
 	return disk.is_held;
+}
+
+unsigned disk_n_held(void)
+{
+	unsigned n = 0;
+
+	list_for_each (node, &disk.submitted)
+		n++;
+	return n;
+}
+
+void disk_end_oldest(void)
+{
+	check(disk.is_held && disk_n_held());
+	disk.call.run = run_oldest;
+	loop_defer(disk.loop, &disk.call);
 }
 
 /* ---- guard_state.h ---- */

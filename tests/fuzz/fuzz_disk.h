@@ -20,6 +20,9 @@ struct backend *disk_open(struct loop *loop);
  * call. */
 void disk_say(int error, unsigned n, bool is_held);
 bool disk_is_held(void);
+/* The operations that a held disk has; the oldest of them ends in the loop's next turn. */
+unsigned disk_n_held(void);
+void disk_end_oldest(void);
 /* The result of the next operation, which counts as one of the n: 0, or -errno. */
 int disk_take_error(void);
 

@@ -351,8 +351,8 @@ static void open_good(unsigned i, unsigned qid)
 	open_conn(i, 0, 2, (const uint8_t *)&req);
 }
 
-static void connect_queue(unsigned i, unsigned qid, const char *subnqn, uint8_t host,
-			  unsigned cntlid, unsigned world)
+static void send_connect(unsigned i, unsigned qid, const char *subnqn, uint8_t host,
+			 unsigned cntlid, unsigned world)
 {
 	unsigned n = qid ? QUEUE_DEPTH : NVMF_ADMIN_SQ_ENTRIES;
 	struct nvmf_connect_cmd cmd = {.opcode = NVME_FABRICS,
@@ -375,6 +375,12 @@ static void connect_queue(unsigned i, unsigned qid, const char *subnqn, uint8_t 
 	open_good(i, qid);
 	send_capsule(i, &sqe, (const uint8_t *)&data, sizeof(data));
 	settle();
+}
+
+static void connect_queue(unsigned i, unsigned qid, const char *subnqn, uint8_t host,
+			  unsigned cntlid, unsigned world)
+{
+	send_connect(i, qid, subnqn, host, cntlid, world);
 	check(env.queues[i] && env.queues[i]->controller);
 }
 
@@ -440,9 +446,21 @@ void host_settle(void)
 	settle();
 }
 
+void host_ask(unsigned i, uint8_t host)
+{
+	send_connect(i, 0, SUBNQN, host, NVMF_CNTLID_DYNAMIC, 0);
+}
+
+void host_enter(unsigned i, uint8_t host)
+{
+	enable(i);
+	connect_queue(i + 1, 1, SUBNQN, host, env.queues[i]->controller->id, 0);
+}
+
 void host_return(unsigned i)
 {
-	connect_host(i, SUBNQN, 1, 0);
+	host_ask(i, 1);
+	host_enter(i, 1);
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */

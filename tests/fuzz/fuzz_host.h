@@ -57,7 +57,11 @@ void host_play(const uint8_t *script, size_t n);
 struct queue *host_queue(unsigned i);
 void host_send(unsigned i, const struct nvme_sqe *sqe, size_t n);
 void host_settle(void);
-/* The host of connections 0 and 1 connects again, as connections i and i + 1. */
+/* A host, 1 that of connections 0 and 1, 2 that of 2 and 3, sends the Connect of a new admin queue,
+ * as connection i. Once that has its controller, host_enter goes on: it enables the controller, and
+ * connection i + 1 is an I/O queue. host_return is both, for host 1. */
+void host_ask(unsigned i, uint8_t host);
+void host_enter(unsigned i, uint8_t host);
 void host_return(unsigned i);
 /* All hosts disconnect; checks that nothing of them is left. */
 void host_end(void);

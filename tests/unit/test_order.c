@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Rules whose breach shows only in a certain order of events: while the disk has a command, after a
- * silence. The target runs in one thread over the fabric of tests/fuzz, on a disk and a clock of
- * this test. So the order is the test's, and a command that has not begun
+ * silence, between two reads of a log. The target runs in one thread over the fabric of tests/fuzz,
+ * on a disk and a clock of this test. So the order is the test's, and a command that has not begun
  * when no work is left would never begin.
  */
 #include <setjmp.h>
@@ -13,12 +13,15 @@
 
 #include "base/clock.h"
 #include "target/association/controller.h"
+#include "target/engine/portal.h"
 #include "target/engine/queue_path.h"
 #include "target/export/guard/guard.h"
 #include "target/export/namespace.h"
+#include "target/operations/change/drain.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_wire.h"
+#include "transport/wire/fabrics.h"
 #include "transport/wire/nvme_reservation.h"
 
 enum {
@@ -86,6 +89,11 @@ static int begin_with_state(void **state)
 static int begin_with_kato(void **state)
 {
 	return begin_in(WORLD_KEEPS_ALIVE);
+}
+
+static int begin_discovery(void **state)
+{
+	return begin_in(WORLD_DISCOVERY);
 }
 
 static int end(void **state)
@@ -332,6 +340,40 @@ static void an_expired_association_writes_nothing(void **state)
 	assert_null(host_queue(IO));
 }
 
+/* ---- discovery ------------------------------------------------------------------------------ */
+
+static struct nvmf_discovery_header read_log(void)
+{
+	struct nvmf_discovery_header header = {0};
+	unsigned n_dwords = sizeof(header) / 4;
+	struct nvme_sqe sqe = simple(NVME_ADMIN_GET_LOG_PAGE, 72,
+				     NVME_LOG_DISCOVERY | (n_dwords - 1) << 16);
+
+	wire_set_sink((uint8_t *)&header, sizeof(header));
+	host_send(ADMIN, &sqe, sizeof(header));
+	host_settle();
+	wire_set_sink(NULL, 0);
+	expect_done(ADMIN);
+	return header;
+}
+
+/* Hosts that read the log in pieces see by its generation that it has changed in between. */
+static void a_log_without_a_portal_is_another(void **state)
+{
+	struct portal *portal = &host_queue(ADMIN)->target->portals[2];
+	struct nvmf_discovery_header before = read_log(), without, after;
+
+	portal_drain(portal);
+	without = read_log();
+	assert_true(get_le64(without.numrec) < get_le64(before.numrec));
+	assert_int_not_equal(get_le64(without.genctr), get_le64(before.genctr));
+	assert_int_equal(portal_undrain(portal), 0);
+	after = read_log();
+	assert_int_equal(get_le64(after.numrec), get_le64(before.numrec));
+	assert_int_not_equal(get_le64(after.genctr), get_le64(without.genctr));
+	assert_int_not_equal(get_le64(after.genctr), get_le64(before.genctr));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +387,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(an_expired_association_writes_nothing,
 						begin_with_kato, end),
+		cmocka_unit_test_setup_teardown(a_log_without_a_portal_is_another, begin_discovery,
+						end),
 	};
 
 	clock_source = &source;

@@ -241,7 +241,8 @@ static void *count_on(void *arg)
 	return NULL;
 }
 
-/* Prints how much was added, how often another was first, how often the outcome was not told. */
+/* Prints that it is connected; at the end how much was added, how often another was first, and how
+ * often the outcome was not told. */
 static void count(const char *uri)
 {
 	struct rblk_volume *volume = must_open(uri, "reconnect-delay", "100ms");
@@ -250,6 +251,8 @@ static void count(const char *uri)
 	uint64_t n_added = 0, n_misses = 0, n_lost = 0;
 
 	expect(client < CLIENTS_MAX);
+	puts("connected");
+	fflush(stdout);
 	for (unsigned i = 0; i < THREADS; i++) {
 		counters[i] = (struct counter){.volume = volume,
 					       .index = client * THREADS + i,

@@ -123,8 +123,13 @@ def test_swaps_windows(scratch):
 
 
 def start_counting(scratch, target, rounds, **env):
-    return [start_user(scratch, "count", uri_of(target), SWAP, CLIENT=str(i), ROUNDS=str(rounds), **env)
-            for i in range(CLIENTS)]
+    """Returns when all are connected: a target that is killed earlier could not be reached."""
+    clients = [start_user(scratch, "count", uri_of(target), SWAP, CLIENT=str(i), ROUNDS=str(rounds), **env)
+               for i in range(CLIENTS)]
+    for client in clients:
+        if client.stdout.readline() != "connected\n":
+            finish(client)
+    return clients
 
 
 def expect_sum(scratch, target, clients):

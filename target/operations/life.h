@@ -43,8 +43,9 @@ void target_move(struct target *target, enum target_life next);
 int target_prepare(struct target *target);
 /* Opens the stores of the configuration, and serves Connects. state: borrowed until
  * target_withdraw; NULL: nothing survives a restart. handover: what another process has left;
- * borrowed, may be NULL, and its memory is closed once the namespaces have it. 0; or -EINVAL, and conf has each error with its line. The caller may
- * try again, and calls target_withdraw in either case. */
+ * borrowed, may be NULL, and its memory is closed once the namespaces have it. 0; or -EINVAL, and
+ * conf has each error with its line. The caller may try again, and calls target_withdraw in either
+ * case. */
 int target_export(struct target *target, struct state_directory *state, struct handover *handover,
 		  struct conf *conf);
 /* Opens the portals. Pollers must be there. 0 or -errno (logged). */

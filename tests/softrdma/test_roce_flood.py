@@ -65,7 +65,7 @@ def become_known(every):
         every.append(program)
         return program.process.wait(PATIENCE) == 0
 
-    wait_until(is_served, "a host that nobody knows is served")
+    wait_until(is_served, "a host that is not known is served")
 
 
 def arrived(n):

@@ -10,7 +10,8 @@
  *   this process        not in the registry: over. A controller leaves it only when its last queue
  *                       is freed, and a queue is freed when the store has returned its last command
  *   another process of  over, if this one has the lock of each store: the kernel gives a lock away
- *   this machine        only when the I/O of its last holder is over. Otherwise unknown
+ *   this machine        only when the I/O of its last holder is over. Pending, if this one stands
+ *                       by for them: over when it becomes the owner. Otherwise unknown
  *   any other           unknown: it may be alive, with a write on its way to the same store
  *
  * Unknown is answered as a refusal. The host then waits by time, or for that target.
@@ -27,6 +28,7 @@
 #include "target/association/controller.h"
 #include "target/association/cross_reset.h"
 #include "target/command/admin/notice.h"
+#include "target/store/standby.h"
 
 enum {
 	PATIENCE_MS = 100,
@@ -81,15 +83,33 @@ static bool has_all_locks(const struct cross_reset *reset)
 	return subsystem && subsystem_others(subsystem) != OTHERS_ANY;
 }
 
-static void begin(struct cross_reset *reset, struct controller *victim)
+/* This process may get the locks that it does not have. */
+static bool stands_by(const struct cross_reset *reset)
+{
+	const struct snapshot *snapshot = atomic_load(&reset->source->target->snapshot);
+	const struct subsystem *subsystem = snapshot_find(snapshot, reset->source->subnqn);
+
+	for (unsigned i = 0; subsystem && i < subsystem->n_namespaces; i++)
+		if (backend_stands_by(subsystem->namespaces[i]->backend))
+			return true;
+	return false;
+}
+
+/* In a list of those that wait for the same. */
+static void wait_in(struct cross_reset *reset, struct list *waiting)
 {
 	struct target *target = reset->source->target;
 
 	target->n_cross_resets++;
 	reset->is_answered = false;
 	reset->patience.on_expiry = on_patience;
-	list_add_tail(&victim->fencing.watchers, &reset->node);
+	list_add_tail(waiting, &reset->node);
 	loop_timer_start(&target->loop, &reset->patience, PATIENCE_MS * NSEC_PER_MSEC);
+}
+
+static void begin(struct cross_reset *reset, struct controller *victim)
+{
+	wait_in(reset, &victim->fencing.watchers);
 	controller_kill(victim, "Cross-Controller Reset");
 }
 
@@ -125,6 +145,10 @@ static void on_question(struct loop_msg *msg)
 			answer(reset, NVME_OK, true);
 			return;
 		}
+		if (stands_by(reset)) {
+			wait_in(reset, &reset->source->target->resets_for_locks);
+			return;
+		}
 		break;
 	case MADE_ELSEWHERE:
 		break;
@@ -147,6 +171,18 @@ static void end_watch(struct cross_reset *reset)
 		answer(reset, NVME_OK, true);
 	else if (controller_state(reset->source) != CONTROLLER_DYING)
 		loop_send(&reset->source->poller->loop, &reset->over);
+}
+
+void cross_reset_note_locks(struct target *target)
+{
+	list_for_each_safe (node, &target->resets_for_locks) {
+		struct cross_reset *reset = list_entry(node, struct cross_reset, node);
+
+		if (!has_all_locks(reset))
+			continue;
+		list_remove(node);
+		end_watch(reset);
+	}
 }
 
 void cross_reset_end(struct controller *controller)

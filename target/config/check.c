@@ -305,6 +305,40 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 			   "ana_group needs ana_groups in the subsystem");
 }
 
+/* Why no other rblkd could stand by for the namespace; NULL: one can. */
+static const char *refuse_owner(const struct config_namespace *ns, const struct backend_ops *ops)
+{
+	if (!ops->look)
+		return "this kind of store has no lock by which another rblkd could know that its I/O is over";
+	if (ns->is_shared)
+		return "shared: true is for several owners at once";
+	return ns->is_read_only ? "what is read_only needs no owner" : NULL;
+}
+
+static void check_owner(struct checker *c, const struct config_subsystem *subsystem,
+			const struct config_namespace *ns)
+{
+	const struct config_controller_ids *ids = &c->config->controller_ids;
+	const struct config_ana_group *group = config_find_group(subsystem, ns->ana_group);
+	struct backend_config backend;
+	struct conf_mark mark;
+	const struct backend_ops *ops = config_backend(ns, &backend, &mark);
+	const char *why = refuse_owner(ns, ops);
+
+	if (!group || group->owner != CONFIG_OWNER_LOCK)
+		return;
+	if (why)
+		conf_error(c->conf, mark, "group %" PRIu64 " has owner: lock, but %s", group->id,
+			   why);
+	if (!c->config->group_directory)
+		conf_error(c->conf, group->owner_mark,
+			   "owner: lock needs a group_directory, which the other rblkd name, too");
+	if (ids->min <= 1 && ids->max >= NVMF_CNTLID_MAX)
+		conf_error(
+			c->conf, group->owner_mark,
+			"owner: lock needs controller_ids: a host may have no two controllers of one id");
+}
+
 /* ---- namespaces ----------------------------------------------------------------------------- */
 
 static bool check_kind(struct checker *c, const struct config_namespace *ns)
@@ -511,6 +545,7 @@ static void check_namespace(struct checker *c, const struct config_subsystem *su
 
 	check_nsid(c, subsystem, ns);
 	check_ana_group(c, subsystem, ns);
+	check_owner(c, subsystem, ns);
 	check_ids(c, ns);
 	if (is_kind_right && is_size_right)
 		check_backend(c, ns);

@@ -68,7 +68,8 @@ struct target_config {
 	char *fabric;	       /* "auto", "soft" or a device's name */
 	char *control_socket;  /* NULL: rblkd.sock in the run directory */
 	char *state_directory; /* NULL: systemd's, or none */
-	struct conf_mark state_mark;
+	char *group_directory; /* NULL: no group has an owner by lock */
+	struct conf_mark state_mark, group_directory_mark;
 	struct config_tuning tuning;
 	struct config_limits limits;
 	struct config_metrics metrics;

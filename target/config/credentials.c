@@ -85,6 +85,21 @@ int credentials_load(const struct target_config *config, struct conf *conf,
 	return r;
 }
 
+int credentials_copy(const struct credentials_list *list, struct credentials_list *ret_copy)
+{
+	size_t n_bytes = list->n * sizeof(*list->items);
+
+	*ret_copy = (struct credentials_list){0};
+	if (!list->n)
+		return 0;
+	ret_copy->items = auth_alloc(n_bytes);
+	if (!ret_copy->items)
+		return -ENOMEM;
+	memcpy(ret_copy->items, list->items, n_bytes);
+	ret_copy->n = list->n;
+	return 0;
+}
+
 void credentials_release(struct credentials_list *list)
 {
 	auth_free(list->items, list->n * sizeof(*list->items));

@@ -28,6 +28,8 @@ struct credentials_list {
  * releases the list in any case. 0, -EINVAL or -ENOMEM. */
 int credentials_load(const struct target_config *config, struct conf *conf,
 		     struct credentials_list *ret_list);
+/* 0 or -ENOMEM. The caller releases the copy in any case. */
+int credentials_copy(const struct credentials_list *list, struct credentials_list *ret_copy);
 void credentials_release(struct credentials_list *list);
 /* Whether the host may prove the secret of that mark (auth_key_mark). */
 bool credentials_accept(const struct credentials *credentials, uint64_t mark);

@@ -25,9 +25,16 @@ struct config_ana_portal {
 	unsigned state; /* index into config_ana_states */
 };
 
+/* The rblkd that serves a group; index into the names of the key owner. */
+enum config_owner {
+	CONFIG_OWNER_THIS, /* this rblkd, always */
+	CONFIG_OWNER_LOCK, /* the one that has the locks of the group's stores; others stand by */
+};
+
 struct config_ana_group {
 	uint64_t id;
-	struct conf_mark mark;
+	struct conf_mark mark, owner_mark;
+	unsigned owner;		  /* enum config_owner */
 	unsigned state;		  /* index into config_ana_states: through all other portals */
 	struct conf_list portals; /* of struct config_ana_portal */
 };
@@ -86,3 +93,12 @@ struct config_subsystem {
 	struct conf_list ana_groups; /* of struct config_ana_group; empty: no ANA */
 	struct conf_list namespaces; /* of struct config_namespace */
 };
+
+/* NULL: there is none. */
+const struct config_namespace *config_find_namespace(const struct config_subsystem *subsystem,
+						     uint32_t nsid);
+/* NULL: there is none. */
+const struct config_ana_group *config_find_group(const struct config_subsystem *subsystem,
+						 uint64_t id);
+/* Whether other rblkd stand by for the namespace, or this one for them. */
+bool config_has_owner(const struct config_subsystem *subsystem, const struct config_namespace *ns);

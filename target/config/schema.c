@@ -325,12 +325,18 @@ static const struct conf_schema ana_portal_schema = {
 	.keys = ana_portal_keys,
 };
 
+static const char *const owner_names[] = {
+	[CONFIG_OWNER_THIS] = "this", [CONFIG_OWNER_LOCK] = "lock", NULL};
+
 static const struct conf_key ana_group_keys[] = {
 	{"id", CONF_UINT, AT(config_ana_group, id), .is_required = true, .min = 1,
 	 .max = ANA_GROUP_ID_MAX, .help = "By which namespaces refer to it."},
 	{"state", CONF_ENUM, AT(config_ana_group, state), .names = config_ana_states,
 	 .default_value = "optimized",
 	 .help = "optimized, non_optimized, inaccessible, persistent_loss or change."},
+	{"owner", CONF_ENUM, AT(config_ana_group, owner), MARK(config_ana_group, owner_mark),
+	 .names = owner_names, .default_value = "this",
+	 .help = "lock: the rblkd that has the locks of its stores; others stand by."},
 	{"portals", CONF_LIST, AT(config_ana_group, portals), .max = PORTALS_MAX,
 	 .schema = &ana_portal_schema, .help = "Portals through which the state is another one."},
 	{0},
@@ -662,6 +668,9 @@ static const struct conf_key keys[] = {
 	{"state_directory", CONF_STRING, AT(target_config, state_directory),
 	 MARK(target_config, state_mark), .max = PATH_MAX - 64, .check = conf_check_path,
 	 .help = "Where reservations, write protection and uncorrectable blocks are kept over a restart; by default the one systemd gives, or none."},
+	{"group_directory", CONF_STRING, AT(target_config, group_directory),
+	 MARK(target_config, group_directory_mark), .max = PATH_MAX - 64, .check = conf_check_path,
+	 .help = "The same of groups with owner: lock; all rblkd that stand by for each other name one."},
 	{"tuning", CONF_STRUCT, AT(target_config, tuning), .schema = &tuning_schema,
 	 .help = "Speed and memory."},
 	{"limits", CONF_STRUCT, AT(target_config, limits), .schema = &limits_schema,

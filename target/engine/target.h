@@ -92,15 +92,17 @@ struct target {
 	struct predecessor *predecessor; /* borrowed; operations/succession */
 	struct successor *successor;	 /* likewise */
 	struct retire retire;		 /* removed namespaces */
+	struct list groups;		 /* of struct group (node): operations/ownership */
 	struct store_sizes *sizes;	 /* owned; operations/change/store_sizes.h */
 	uint16_t last_cntlid;
 	uint64_t quiesce_ns; /* CQT; never changes */
 	struct incarnation incarnation;
 	bool has_peers; /* other rblkd export the same subsystems; never changes */
 	uint64_t n_cross_resets;
-	struct admission *admission;	 /* owned */
-	struct log_limit refusals;	 /* of hosts that are refused */
-	struct capsules *capsules;	 /* owned; capsules.h */
+	struct list resets_for_locks; /* of struct cross_reset (node): association/cross_reset.h */
+	struct admission *admission;  /* owned */
+	struct log_limit refusals;    /* of hosts that are refused */
+	struct capsules *capsules;    /* owned; capsules.h */
 	struct log_limit fault_capsules; /* of queues that broke the protocol */
 	struct log_limit defects;	 /* of rblkd: association/defect.h */
 	unsigned n_defects, n_stranded;

@@ -44,6 +44,17 @@ static int compare_groups(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
+/* Without an owner here a group is inaccessible; an administrator's word changes only groups that
+ * are always of this rblkd. */
+static uint8_t state_by_owner(const struct ana_group *group, const struct ana_view *view)
+{
+	if (group->owner == ANA_OWNER_OTHER)
+		return NVME_ANA_STATE_INACCESSIBLE;
+	if (group->owner == ANA_OWNER_LOCK && view->configured)
+		return view->configured;
+	return view->state;
+}
+
 /* The state in the configuration for the group and that portal. */
 static enum nvme_ana_state configured_state(const struct config_ana_group *config,
 					    const char *portal)
@@ -62,6 +73,7 @@ static void set_views(const struct target_config *config, const uint8_t *slots,
 	const struct config_portal *portals = config->portals.items;
 
 	group->id = (uint32_t)from->id;
+	group->owner = from->owner == CONFIG_OWNER_LOCK ? ANA_OWNER_OTHER : ANA_OWNER_ALWAYS;
 	for (unsigned i = 0; i < PORTALS_MAX; i++)
 		group->views[i].state = (uint8_t)ana_state_of_choice(from->state);
 	for (unsigned i = 0; i < config->portals.n; i++) {
@@ -70,6 +82,8 @@ static void set_views(const struct target_config *config, const uint8_t *slots,
 		check(slots[i] < PORTALS_MAX);
 		view->state = view->configured = (uint8_t)configured_state(from, portals[i].name);
 	}
+	for (unsigned i = 0; i < PORTALS_MAX; i++)
+		group->views[i].state = state_by_owner(group, &group->views[i]);
 }
 
 static void add_members(const struct config_subsystem *config, struct ana *ana)
@@ -113,6 +127,9 @@ static void take_over(struct ana *ana, const struct ana *before)
 		unsigned at = ana_find(before, group->id);
 		bool is_same = at != ANA_GROUPS_MAX && has_same_members(before, ana, group->id);
 
+		if (at != ANA_GROUPS_MAX && group->owner != ANA_OWNER_ALWAYS &&
+		    before->groups[at].owner != ANA_OWNER_ALWAYS)
+			group->owner = before->groups[at].owner;
 		for (unsigned portal = 0; portal < PORTALS_MAX; portal++) {
 			struct ana_view *view = &group->views[portal];
 			const struct ana_view *old = at == ANA_GROUPS_MAX
@@ -122,6 +139,7 @@ static void take_over(struct ana *ana, const struct ana *before)
 			/* Only old connections use a portal that was removed. */
 			if (old && (!view->configured || view->configured == old->configured))
 				view->state = old->state;
+			view->state = state_by_owner(group, view);
 			view->changed = old ? old->changed : 0;
 			if (is_same && old->state == view->state)
 				continue;
@@ -158,23 +176,48 @@ int ana_new(const struct target_config *config, const uint8_t *slots,
 	return 0;
 }
 
-struct ana *ana_with_state(const struct ana *ana, unsigned group, uint32_t portal_mask,
-			   enum nvme_ana_state state)
+struct ana *ana_copy(const struct ana *ana)
 {
 	struct ana *copy = malloc(sizeof(*copy));
 
+	if (copy)
+		*copy = *ana;
+	return copy;
+}
+
+static void set_state(struct ana *ana, unsigned group, unsigned portal, uint8_t state)
+{
+	struct ana_view *view = &ana->groups[group].views[portal];
+
+	if (view->state == state)
+		return;
+	view->state = state;
+	view->changed = ++ana->n_changes[portal];
+}
+
+struct ana *ana_with_state(const struct ana *ana, unsigned group, uint32_t portal_mask,
+			   enum nvme_ana_state state)
+{
+	struct ana *copy = ana_copy(ana);
+
 	check(group < ana->n_groups);
+	for (unsigned portal = 0; copy && portal < PORTALS_MAX; portal++)
+		if (portal_mask >> portal & 1)
+			set_state(copy, group, portal, (uint8_t)state);
+	return copy;
+}
+
+struct ana *ana_with_owner(const struct ana *ana, unsigned group, enum ana_owner owner)
+{
+	struct ana *copy = ana_copy(ana);
+
+	check(group < ana->n_groups && ana->groups[group].owner != ANA_OWNER_ALWAYS);
 	if (!copy)
 		return NULL;
-	*copy = *ana;
-	for (unsigned portal = 0; portal < PORTALS_MAX; portal++) {
-		struct ana_view *view = &copy->groups[group].views[portal];
-
-		if (!(portal_mask >> portal & 1) || view->state == state)
-			continue;
-		view->state = (uint8_t)state;
-		view->changed = ++copy->n_changes[portal];
-	}
+	copy->groups[group].owner = (uint8_t)owner;
+	for (unsigned portal = 0; portal < PORTALS_MAX; portal++)
+		set_state(copy, group, portal,
+			  state_by_owner(&copy->groups[group], &copy->groups[group].views[portal]));
 	return copy;
 }
 

@@ -30,8 +30,16 @@ struct ana_view {
 	uint64_t changed; /* the table's count at the last change */
 };
 
+/* Whose the stores of a group are. */
+enum ana_owner {
+	ANA_OWNER_ALWAYS, /* this rblkd's, as the configuration has it */
+	ANA_OWNER_LOCK,	  /* this rblkd's, while it has their locks */
+	ANA_OWNER_OTHER,  /* of the rblkd that has their locks: the group is inaccessible here */
+};
+
 struct ana_group {
 	uint32_t id;
+	uint8_t owner; /* enum ana_owner */
 	unsigned n_nsids;
 	struct ana_view views[PORTALS_MAX]; /* by portal index */
 };
@@ -57,6 +65,11 @@ int ana_new(const struct target_config *config, const uint8_t *slots,
 /* A copy of the table with this state of a group through some portals (bits). NULL: no memory. */
 struct ana *ana_with_state(const struct ana *ana, unsigned group, uint32_t portal_mask,
 			   enum nvme_ana_state state);
+/* A copy of the table with this owner of a group, and its states through all portals as they follow
+ * from that: the configured ones, or inaccessible. NULL: no memory. */
+struct ana *ana_with_owner(const struct ana *ana, unsigned group, enum ana_owner owner);
+/* A copy. NULL: no memory. */
+struct ana *ana_copy(const struct ana *ana);
 /* Index of the group with that id; ANA_GROUPS_MAX: none. */
 unsigned ana_find(const struct ana *ana, uint64_t id);
 

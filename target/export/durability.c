@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "target/export/durability.h"
+#include "target/store/standby.h"
 
 #define WHOLE_BY_RBLKD	     "whole: rblkd sees to it"
 #define WHOLE_BY_FILE_SYSTEM "whole if the file system keeps them so"
@@ -71,7 +72,7 @@ void durability_log(const struct snapshot *snapshot, const struct snapshot *befo
 		const char *nqn = at.subsystem->nqn;
 		const struct durability *is = durability_of(at.ns);
 
-		if (is_new(before, at.subsystem, at.ns))
+		if (is_new(before, at.subsystem, at.ns) && !backend_stands_by(at.ns->backend))
 			log_info_about(LOG_ABOUT(.subsystem = nqn, .nsid = at.ns->nsid),
 				       "%s, namespace %u (%s): cache: %s; Flush: %s; FUA: %s", nqn,
 				       at.ns->nsid, at.ns->path ? at.ns->path : at.ns->kind,

@@ -13,6 +13,7 @@
 #include "target/export/health/health.h"
 #include "target/export/io_errors.h"
 #include "target/export/last_sync.h"
+#include "target/store/standby.h"
 #include "target/export/snapshot.h"
 
 enum {
@@ -29,7 +30,8 @@ struct last_sync_store {
 
 bool last_sync_is_needed(const struct namespace *ns)
 {
-	return ns->backend->limits.has_volatile_cache && !ns->backend->limits.is_read_only;
+	return !backend_stands_by(ns->backend) && ns->backend->limits.has_volatile_cache &&
+	       !ns->backend->limits.is_read_only;
 }
 
 const char *last_sync_store_name(const struct namespace *ns)

@@ -18,6 +18,7 @@
 #include "target/export/io_errors.h"
 #include "target/export/namespace.h"
 #include "target/export/namespace_memory.h"
+#include "target/store/standby.h"
 
 /* Names become UUIDs (version 5) within this name space. Never change it. */
 static const uuid_t name_space = {0x8d, 0x1f, 0x5c, 0x3e, 0x52, 0xb7, 0x4b, 0x0e,
@@ -46,10 +47,24 @@ void namespace_free(struct namespace *ns)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-static bool fail(const struct namespace_origin *from, struct conf_mark mark, const char *why)
+/* A namespace that is being made. */
+struct maker {
+	const struct namespace_origin *from;
+	struct namespace *ns;
+	struct error *error;
+	struct conf_mark *mark;
+};
+
+static bool fail(const struct maker *m, struct conf_mark mark, const char *why)
 {
-	conf_error(from->conf, mark, "%s", why);
+	error_set(m->error, EXIT_CONFIG, NULL, "%s", why);
+	*m->mark = mark;
 	return false;
+}
+
+static bool fail_for_memory(const struct maker *m)
+{
+	return fail(m, (struct conf_mark){0}, "out of memory");
 }
 
 /*
@@ -84,27 +99,37 @@ static void put_hex(uint8_t *bytes, size_t n, const char *text)
 	}
 }
 
-static bool open_backend(const struct namespace_origin *from, struct namespace *ns)
+static bool open_store(const struct maker *m, const struct backend_ops *ops,
+		       struct backend_config *how, struct conf_mark mark)
+{
+	const struct handover_namespace *handover = m->from->handover;
+	int r;
+
+	if (handover && handover->memory.fd >= 0)
+		how->memory = &handover->memory;
+	r = ops->open(how, &m->ns->backend, m->error);
+	if (r == 0)
+		return true;
+	m->error->code = r == -EBUSY ? EXIT_BUSY : EXIT_CONFIG;
+	*m->mark = mark;
+	return false;
+}
+
+static bool take_backend(const struct maker *m)
 {
 	struct backend_config how;
 	struct conf_mark mark;
-	const struct backend_ops *ops = config_backend(from->config, &how, &mark);
-	struct error error;
-	int r;
+	struct namespace *ns = m->ns;
+	const struct backend_ops *ops = config_backend(m->from->config, &how, &mark);
 
 	ns->kind = ops->name;
-	if (from->handover && from->handover->memory.fd >= 0)
-		how.memory = &from->handover->memory;
 	if (how.path && !(ns->path = strdup(how.path)))
-		return fail(from, (struct conf_mark){0}, "out of memory");
-	r = ops->open(&how, &ns->backend, &error);
-	if (r < 0) {
-		error.code = r == -EBUSY ? EXIT_BUSY : EXIT_CONFIG;
-		conf_report(from->conf, mark, &error);
+		return fail_for_memory(m);
+	if (!ns->backend && !open_store(m, ops, &how, mark))
 		return false;
-	}
-	if (!io_errors_watch(ns, from->subnqn))
-		return fail(from, (struct conf_mark){0}, "out of memory");
+	if (!io_errors_watch(ns, m->from->subnqn))
+		return fail_for_memory(m);
+	ops = ns->backend->ops;
 	ns->memory = ops->memory ? ops->memory(ns->backend) : NULL;
 	ns->whole = ns->memory ? ns->backend->whole : NULL;
 	return true;
@@ -134,23 +159,29 @@ static struct record_store *choose_store(const struct namespace_origin *from,
 	/* No later start would find the state of an identity that does not come back. */
 	bool comes_back = !ops->begins_empty || from->config->uuid;
 
+	if (backend_stands_by(ns->backend))
+		return NULL; /* the owner has the state, and changes it */
 	if (beside)
 		return beside;
 	return comes_back ? from->state : NULL;
 }
 
-static bool make_guard(const struct namespace_origin *from, struct namespace *ns)
+static bool make_guard(const struct maker *m)
 {
-	struct error error;
+	const struct handover_namespace *handover = m->from->handover;
+	struct namespace *ns = m->ns;
 
-	ns->guard = guard_new(ns->uuid, choose_store(from, ns), ns->memory);
+	ns->guard = guard_new(ns->uuid, choose_store(m->from, ns), ns->memory);
 	if (!ns->guard)
-		return fail(from, (struct conf_mark){0}, "out of memory");
-	if (guard_load(ns->guard, &error) < 0)
-		return fail(from, from->config->mark, error.message);
-	if (from->handover && from->handover->guard &&
-	    guard_restore_all(ns->guard, from->handover->guard) < 0)
-		return fail(from, from->config->mark,
+		return fail_for_memory(m);
+	if (guard_load(ns->guard, m->error) < 0) {
+		m->error->code = EXIT_CONFIG;
+		*m->mark = m->from->config->mark;
+		return false;
+	}
+	if (handover && handover->guard && !backend_stands_by(ns->backend) &&
+	    guard_restore_all(ns->guard, handover->guard) < 0)
+		return fail(m, m->from->config->mark,
 			    "the earlier rblkd has left reservations that cannot be read");
 	return true;
 }
@@ -191,12 +222,13 @@ static struct namespace *new_closed(const struct config_namespace *config)
 	return ns;
 }
 
-static bool identify(const struct namespace_origin *from, struct namespace *ns)
+static bool identify(const struct maker *m)
 {
-	const struct config_namespace *config = from->config;
+	const struct config_namespace *config = m->from->config;
+	struct namespace *ns = m->ns;
 
-	if (!choose_uuid(from, ns->backend->ops->begins_empty, ns->uuid))
-		return fail(from, config->mark, "the kernel has no random numbers for a UUID");
+	if (!choose_uuid(m->from, ns->backend->ops->begins_empty, ns->uuid))
+		return fail(m, config->mark, "the kernel has no random numbers for a UUID");
 	memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	if (config->nguid)
 		put_hex(ns->nguid, sizeof(ns->nguid), config->nguid);
@@ -205,28 +237,35 @@ static bool identify(const struct namespace_origin *from, struct namespace *ns)
 	return true;
 }
 
-static bool open_all(const struct namespace_origin *from, struct namespace *ns)
+static bool make_all(const struct maker *m)
 {
-	if (!open_backend(from, ns) || !identify(from, ns))
+	struct namespace *ns = m->ns;
+
+	if (!take_backend(m) || !identify(m))
 		return false;
 	ns->n_blocks = ns->backend->limits.size_bytes >> ns->block_shift;
-	choose_cache(from, ns);
-	return make_guard(from, ns);
+	choose_cache(m->from, ns);
+	return make_guard(m);
 }
 
-struct namespace *namespace_new(const struct namespace_origin *from)
+struct namespace *namespace_new(const struct namespace_origin *from, struct error *error,
+				struct conf_mark *ret_mark)
 {
-	struct namespace *ns = new_closed(from->config);
+	struct maker m = {
+		.from = from, .ns = new_closed(from->config), .error = error, .mark = ret_mark};
 
-	if (!ns) {
-		fail(from, (struct conf_mark){0}, "out of memory");
+	if (!m.ns) {
+		if (from->backend)
+			from->backend->ops->close(from->backend);
+		fail_for_memory(&m);
 		return NULL;
 	}
-	if (!open_all(from, ns)) {
-		namespace_free(ns);
+	m.ns->backend = from->backend;
+	if (!make_all(&m)) {
+		namespace_free(m.ns);
 		return NULL;
 	}
 	if (from->health)
-		health_add_namespace(from->health, ns);
-	return ns;
+		health_add_namespace(from->health, m.ns);
+	return m.ns;
 }

@@ -15,7 +15,6 @@
 #include "target/export/stats.h"
 #include "transport/device.h"
 
-struct conf;
 struct config_namespace;
 struct health_record;
 struct handover_namespace;
@@ -72,13 +71,18 @@ struct namespace_origin {
 	const char *subnqn;
 	const struct handover_namespace *handover; /* of an earlier rblkd; NULL: nothing */
 	const struct config_namespace *config;
+	struct backend *backend;      /* its store; NULL: it is opened */
 	struct record_store *state;   /* of this machine; NULL: nothing survives a restart */
 	struct health_record *health; /* of the subsystem; NULL: nothing is counted */
-	struct conf *conf;	      /* collects errors, each at its line */
 };
 
-/* Control. Opens the backend and restores the guard. NULL: the error is in conf. */
-struct namespace *namespace_new(const struct namespace_origin *from);
+/*
+ * Control. Opens the backend, unless there is one, and restores the guard of a store that does not
+ * stand by. The namespace owns from->backend, in any case: a failure closes it. NULL: *error, whose
+ * line of the configuration is *ret_mark.
+ */
+struct namespace *namespace_new(const struct namespace_origin *from, struct error *error,
+				struct conf_mark *ret_mark);
 /* Control. No command of the namespace is under way, and none can arrive. Accepts NULL. */
 void namespace_free(struct namespace *ns);
 /* Derives a UUID (version 5) from a name, always the same. Pure. */

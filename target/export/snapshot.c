@@ -20,6 +20,7 @@
 #include "base/rcu.h"
 #include "target/export/ana.h"
 #include "target/store/grow.h"
+#include "target/store/standby.h"
 #include "target/config/config.h"
 #include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
@@ -148,10 +149,24 @@ bool snapshot_prepare(const struct target_config *config, const struct snapshot 
 		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
 
 		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++)
-			if (!find_before(before, &subsystems[i], &namespaces[j]))
+			if (!find_before(before, &subsystems[i], &namespaces[j]) &&
+			    !config_has_owner(&subsystems[i], &namespaces[j]))
 				is_ready &= prepare_store(&namespaces[j]);
 	}
 	return is_ready;
+}
+
+/* Its group has an owner, which this rblkd may become: operations/ownership. */
+static bool stand_by(const struct config_namespace *config, struct backend **ret_backend,
+		     struct error *error, struct conf_mark *ret_mark)
+{
+	struct backend_config how;
+	const struct backend_ops *ops = config_backend(config, &how, ret_mark);
+	int r = backend_stand_by(ops, &how, ret_backend, error);
+
+	if (r < 0)
+		error->code = EXIT_CONFIG;
+	return r == 0;
 }
 
 static struct namespace *open_namespace(struct builder *b, const struct config_subsystem *subsystem,
@@ -160,16 +175,22 @@ static struct namespace *open_namespace(struct builder *b, const struct config_s
 {
 	const struct handover_namespace *handover = handover_find(
 		b->runtime->handover, subsystem->nqn, (uint32_t)config->nsid);
-	const struct namespace_origin from = {.subnqn = subsystem->nqn,
-					      .handover = handover,
-					      .config = config,
-					      .state = b->runtime->state,
-					      .health = health,
-					      .conf = b->conf};
-	struct namespace *ns = namespace_new(&from);
+	struct namespace_origin from = {.subnqn = subsystem->nqn,
+					.handover = handover,
+					.config = config,
+					.state = b->runtime->state,
+					.health = health};
+	struct error error;
+	struct conf_mark mark;
+	struct namespace *ns = NULL;
 
-	b->has_failed |= !ns;
-	return ns;
+	if (!config_has_owner(subsystem, config) || stand_by(config, &from.backend, &error, &mark))
+		ns = namespace_new(&from, &error, &mark);
+	if (ns)
+		return ns;
+	conf_report(b->conf, mark, &error);
+	b->has_failed = true;
+	return NULL;
 }
 
 static struct namespace *take_namespace(struct builder *b, const struct config_subsystem *subsystem,

@@ -42,10 +42,11 @@ struct snapshot {
 /* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {
 	const struct handover
-		*handover;	    /* of an earlier rblkd, for the first snapshot; NULL: none */
-	struct record_store *state; /* of this machine; NULL: nothing survives a restart */
-	struct health *health;	    /* NULL: nothing is counted */
-	uint8_t slots[PORTALS_MAX]; /* for each of config->portals: its place in target->portals */
+		*handover;	     /* of an earlier rblkd, for the first snapshot; NULL: none */
+	struct record_store *state;  /* of this machine; NULL: nothing survives a restart */
+	struct record_store *groups; /* of group_directory; NULL: no group has an owner by lock */
+	struct health *health;	     /* NULL: nothing is counted */
+	uint8_t slots[PORTALS_MAX];  /* for each of config->portals: its place in target->portals */
 };
 
 /* Each portal gets the slot of its place in the configuration. */

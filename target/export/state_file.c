@@ -42,7 +42,20 @@ static int take_lock(int dirfd)
 	return -EBUSY;
 }
 
-struct state_directory *state_directory_open(const char *path, struct error *error)
+/* -1 as the lock: none is wanted. */
+static int open_all(struct state_directory *directory, bool has_lock)
+{
+	directory->lock_fd = -1;
+	directory->fd = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (directory->fd < 0)
+		return -errno;
+	if (!has_lock)
+		return faccessat(directory->fd, ".", W_OK, AT_EACCESS) < 0 ? -errno : 0;
+	directory->lock_fd = take_lock(directory->fd);
+	return directory->lock_fd < 0 ? directory->lock_fd : 0;
+}
+
+static struct state_directory *open_directory(const char *path, bool has_lock, struct error *error)
 {
 	struct state_directory *directory = malloc(sizeof(*directory) + strlen(path) + 1);
 	int r;
@@ -52,9 +65,8 @@ struct state_directory *state_directory_open(const char *path, struct error *err
 		return NULL;
 	}
 	strcpy(directory->path, path);
-	directory->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	r = directory->lock_fd = directory->fd < 0 ? -errno : take_lock(directory->fd);
-	if (r >= 0)
+	r = open_all(directory, has_lock);
+	if (r == 0)
 		return directory;
 	if (r == -EBUSY)
 		error_refuse(error, r, "%s: another rblkd uses this directory: choose another",
@@ -64,6 +76,16 @@ struct state_directory *state_directory_open(const char *path, struct error *err
 			     path, strerror(-r));
 	state_directory_close(directory);
 	return NULL;
+}
+
+struct state_directory *state_directory_open(const char *path, struct error *error)
+{
+	return open_directory(path, true, error);
+}
+
+struct state_directory *state_directory_open_shared(const char *path, struct error *error)
+{
+	return open_directory(path, false, error);
 }
 
 void state_directory_close(struct state_directory *directory)

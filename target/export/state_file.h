@@ -15,6 +15,9 @@ struct state_directory;
 /* Control. Opens the directory and locks it against a second rblkd. NULL and *error: its code is
  * EXIT_BUSY if another rblkd has the directory. */
 struct state_directory *state_directory_open(const char *path, struct error *error);
+/* The same without a lock: what a file in it says belongs to the rblkd that has the lock of a
+ * store. */
+struct state_directory *state_directory_open_shared(const char *path, struct error *error);
 void state_directory_close(struct state_directory *directory); /* accepts NULL */
 const char *state_directory_path(const struct state_directory *directory);
 /* Any thread. Replaces the file by n bytes, or removes it (text NULL); after a crash there is

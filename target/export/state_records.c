@@ -230,6 +230,16 @@ struct record_store *state_records_new(struct state_directory *directory)
 	return &records->store;
 }
 
+struct record_store *state_records_new_of_groups(struct state_directory *directory,
+						 const char *boot_id)
+{
+	struct record_store *store = state_records_new(directory);
+
+	if (store)
+		store->boot_id = boot_id;
+	return store;
+}
+
 void state_records_free(struct record_store *store)
 {
 	struct state_records *records = store ? records_of(store) : NULL;

@@ -27,6 +27,7 @@
 #include "target/operations/change/drain.h"
 #include "target/operations/daemon.h"
 #include "target/operations/life.h"
+#include "target/operations/ownership/ownership.h"
 #include "target/operations/stats/metrics.h"
 
 enum {
@@ -83,6 +84,7 @@ static void finish(struct daemon *d)
 	struct target *target = &d->target;
 
 	target_move(target, TARGET_STOPPING);
+	ownership_stop(target);
 	target_close(target);
 	d->finish_timer.on_expiry = on_finish_timeout;
 	loop_timer_start(&target->loop, &d->finish_timer, DRAIN_S * NSEC_PER_SEC);
@@ -123,7 +125,9 @@ static void apply(struct daemon *d)
 {
 	loop_timer_stop(&d->apply_timer);
 	d->apply_timer.on_expiry = on_apply_timer;
-	if (!apply_and_log(&d->target))
+	if (apply_and_log(&d->target))
+		ownership_follow(&d->target);
+	else
 		loop_timer_start(&d->target.loop, &d->apply_timer, APPLY_AGAIN_MS * NSEC_PER_MSEC);
 }
 
@@ -224,6 +228,20 @@ static bool open_state(struct daemon *d)
 	return false;
 }
 
+static bool open_groups(struct daemon *d)
+{
+	struct error error, report;
+
+	if (!d->config.group_directory)
+		return true;
+	d->groups = state_directory_open_shared(d->config.group_directory, &error);
+	if (d->groups)
+		return true;
+	error_set(&report, error.code, NULL, "group_directory: %s", error.message);
+	conf_report(d->conf, d->config.group_directory_mark, &report);
+	return false;
+}
+
 static enum exit_code exit_code_of_config(const struct daemon *d)
 {
 	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
@@ -232,8 +250,10 @@ static enum exit_code exit_code_of_config(const struct daemon *d)
 /* What needs the stores, and what only one process of a configuration can have. */
 static int offer(struct target *target)
 {
-	int r = control_start(target);
+	int r = ownership_start(target);
 
+	if (r == 0)
+		r = control_start(target);
 	if (r == 0)
 		r = metrics_start(target);
 	if (r == 0)
@@ -250,9 +270,10 @@ static void say_ready(const struct daemon *d)
 
 static enum exit_code open_stores(struct daemon *d, struct handover *handover)
 {
-	if (!d->state && !open_state(d))
+	if ((!d->state && !open_state(d)) || (!d->groups && !open_groups(d)))
 		return exit_code_of_config(d);
-	if (target_export(&d->target, d->state, handover, d->conf) < 0)
+	if (target_export(&d->target, &(struct target_stock){d->state, d->groups, handover},
+			  d->conf) < 0)
 		return exit_code_of_config(d);
 	return EXIT_OK;
 }
@@ -358,6 +379,7 @@ static void take_apart(struct daemon *d)
 	loop_timer_stop(&d->finish_timer);
 	loop_timer_stop(&d->apply_timer);
 	successor_free(&d->successor);
+	ownership_stop(target);
 	target_close(target);
 	metrics_stop(target);
 	control_stop(target);
@@ -367,6 +389,7 @@ static void take_apart(struct daemon *d)
 		predecessor_collect(&d->predecessor);
 	target_close_stores(target);
 	state_directory_close(d->state);
+	state_directory_close(d->groups);
 	/* Hosts wait: the rest is not in the successor's way. */
 	if (predecessor_is_ending(&d->predecessor))
 		predecessor_give(&d->predecessor);

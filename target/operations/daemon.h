@@ -27,9 +27,10 @@
 struct daemon {
 	/* Thread: control */
 	struct target target;
-	struct target_config config;   /* owned; the caller has read it */
-	struct conf *conf;	       /* owned; likewise */
-	struct state_directory *state; /* owned; NULL: none */
+	struct target_config config;	/* owned; the caller has read it */
+	struct conf *conf;		/* owned; likewise */
+	struct state_directory *state;	/* owned; NULL: none */
+	struct state_directory *groups; /* owned; NULL: no group has an owner by lock */
 	struct loop_fd signals;
 	struct loop_timer finish_timer;
 	struct loop_timer apply_timer; /* while an apply waits for stores that open */

@@ -49,6 +49,8 @@ int target_init(struct target *target, const struct target_parts *parts)
 	list_init(&target->controllers);
 	list_init(&target->hosts);
 	list_init(&target->held_connects);
+	list_init(&target->groups);
+	list_init(&target->resets_for_locks);
 	retire_init(&target->retire, &target->loop);
 	target->retire.on_synced = on_retired;
 	fabrics_register();
@@ -115,7 +117,8 @@ static void free_records(struct target *target)
 	health_free(target->runtime.health);
 	target->runtime.health = NULL;
 	state_records_free(target->runtime.state);
-	target->runtime.state = NULL;
+	state_records_free(target->runtime.groups);
+	target->runtime.state = target->runtime.groups = NULL;
 }
 
 static int build(struct target *target, struct handover *handover, struct conf *conf)
@@ -130,28 +133,40 @@ static int build(struct target *target, struct handover *handover, struct conf *
 	return 0;
 }
 
-int target_export(struct target *target, struct state_directory *state, struct handover *handover,
-		  struct conf *conf)
+static int make_records(struct target *target, const struct target_stock *stock, struct conf *conf)
 {
-	struct conf_mark mark = target->config->state_mark;
+	struct snapshot_runtime *runtime = &target->runtime;
 	struct error error;
-	int r = -EINVAL;
+
+	runtime->health = health_new(stock->state, &error);
+	if (!runtime->health) {
+		conf_error(conf, target->config->state_mark, "%s", error.message);
+		return -EINVAL;
+	}
+	runtime->state = stock->state ? state_records_new(stock->state) : NULL;
+	runtime->groups = stock->groups ? state_records_new_of_groups(stock->groups,
+								      runtime->health->boot_id)
+					: NULL;
+	if ((stock->state && !runtime->state) || (stock->groups && !runtime->groups)) {
+		conf_error(conf, target->config->state_mark, "out of memory");
+		return -EINVAL;
+	}
+	incarnation_init(&target->incarnation, runtime->health->boot_id);
+	return 0;
+}
+
+int target_export(struct target *target, const struct target_stock *stock, struct conf *conf)
+{
+	int r;
 
 	if (target_prepare(target) < 0) {
 		conf_error(conf, (struct conf_mark){0}, "out of memory");
 		return -EINVAL;
 	}
-	target->runtime.state = state ? state_records_new(state) : NULL;
-	target->runtime.health = health_new(state, &error);
-	target->runtime.handover = handover;
-	if (state && !target->runtime.state) {
-		conf_error(conf, mark, "out of memory");
-	} else if (!target->runtime.health) {
-		conf_error(conf, mark, "%s", error.message);
-	} else {
-		incarnation_init(&target->incarnation, target->runtime.health->boot_id);
-		r = build(target, handover, conf);
-	}
+	target->runtime.handover = stock->handover;
+	r = make_records(target, stock, conf);
+	if (r == 0)
+		r = build(target, stock->handover, conf);
 	target->runtime.handover = NULL;
 	if (r < 0)
 		free_records(target);

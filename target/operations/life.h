@@ -41,13 +41,19 @@ int target_init(struct target *target, const struct target_parts *parts);
 void target_move(struct target *target, enum target_life next);
 /* Fills the slots of the portals. 0 or -ENOMEM. target_export does it if nothing else has. */
 int target_prepare(struct target *target);
-/* Opens the stores of the configuration, and serves Connects. state: borrowed until
- * target_withdraw; NULL: nothing survives a restart. handover: what another process has left;
- * borrowed, may be NULL, and its memory is closed once the namespaces have it. 0; or -EINVAL, and
- * conf has each error with its line. The caller may try again, and calls target_withdraw in either
- * case. */
-int target_export(struct target *target, struct state_directory *state, struct handover *handover,
-		  struct conf *conf);
+/* What a target serves with. Borrowed until target_withdraw, except handover, whose memory is
+ * closed when the namespaces have it. */
+struct target_stock {
+	struct state_directory *state; /* NULL: nothing survives a restart */
+	struct state_directory
+		*groups;	   /* of group_directory; NULL: no group has an owner by lock */
+	struct handover *handover; /* what another process has left; NULL: nothing */
+};
+
+/* Opens the stores of the configuration but those of groups with an owner, and serves Connects. 0;
+ * or -EINVAL, and conf has each error with its line. The caller may try again, and calls
+ * target_withdraw in either case. */
+int target_export(struct target *target, const struct target_stock *stock, struct conf *conf);
 /* Opens the portals. Pollers must be there. 0 or -errno (logged). */
 int target_listen(struct target *target);
 /* Nothing new is accepted. Connections go on. Accepts one that does not listen. */

@@ -234,6 +234,23 @@ static int device_check(const struct backend_config *config, uint64_t ret_identi
 	return check_open_device(config, fd, &size, &sector, error);
 }
 
+static int device_look(const struct backend_config *config, struct backend_limits *ret_limits,
+		       struct error *error)
+{
+	_autoclose_ int fd = -1;
+	struct stat st;
+	int sector, r = look_at(config, &st, error);
+
+	if (r < 0)
+		return r;
+	fd = backend_fd_open(config->path, O_RDONLY, false);
+	if (fd < 0)
+		return explain_open(config, fd, error);
+	r = check_open_device(config, fd, &ret_limits->size_bytes, &sector, error);
+	ret_limits->min_block = r < 0 ? 512 : (uint32_t)sector;
+	return r;
+}
+
 static int device_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
 {
 	struct backend_fd *disk = container_of(backend, struct backend_fd, backend);
@@ -262,6 +279,7 @@ const struct backend_ops backend_device = {
 	.open = device_open,
 	.close = backend_fd_close,
 	.check = device_check,
+	.look = device_look,
 	.submit = backend_fd_submit,
 	.resize = device_resize,
 };

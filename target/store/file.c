@@ -449,6 +449,25 @@ static int file_check(const struct backend_config *config, uint64_t ret_identity
 	return check_stat(config, &st, error);
 }
 
+static int file_look(const struct backend_config *config, struct backend_limits *ret_limits,
+		     struct error *error)
+{
+	_autoclose_ int fd = backend_fd_open(config->path, O_PATH, true);
+	struct stat st;
+	int r;
+
+	ret_limits->min_block = 512;
+	ret_limits->size_bytes = config->size_bytes; /* as its first owner makes it */
+	if (fd == -ENOENT)
+		return check_directory(config, error);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return explain_open(config, fd < 0 ? fd : -errno, error);
+	r = check_stat(config, &st, error);
+	ret_limits->size_bytes = MAX((uint64_t)st.st_size, config->size_bytes);
+	ret_limits->physical_block = (uint32_t)st.st_blksize;
+	return r;
+}
+
 /* ---- a new size -------------------------------------------------------------------- */
 
 static int file_resize(struct backend *backend, uint64_t size_bytes, struct error *error)
@@ -487,6 +506,7 @@ const struct backend_ops backend_file = {
 	.open = file_open,
 	.close = backend_fd_close,
 	.check = file_check,
+	.look = file_look,
 	.submit = backend_fd_submit,
 	.resize = file_resize,
 	.undo_grow = file_undo_grow,

@@ -75,6 +75,10 @@ struct record_store {
 	const char *place; /* for people: the directory, or POOL/OBJECT */
 	const char *own;   /* the record of the store's one namespace; NULL: named by its UUID */
 	bool is_shared;	   /* other rblkd change its records, too */
+	/* Another rblkd may go on with the namespaces, so the records also have what ends with a
+	 * loss of power: valid while the machine's boot has this name. NULL: they are of this
+	 * rblkd. */
+	const char *boot_id;
 };
 
 /* Whether a load has failed because of what is there, and not of how to get there. -EINVAL is of

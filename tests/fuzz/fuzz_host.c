@@ -265,7 +265,7 @@ static void begin_target(unsigned world)
 	if (world & WORLD_STATE)
 		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
 	check(target_init(&env.target, &parts) == 0);
-	check(target_export(&env.target, state, NULL, env.conf) == 0);
+	check(target_export(&env.target, &(struct target_stock){.state = state}, env.conf) == 0);
 	snapshot = atomic_load(&env.target.snapshot);
 	put_disk(snapshot, (world & (WORLD_STATE | WORLD_BROKEN_STATE)) == WORLD_BROKEN_STATE);
 	env.poller.complaints = env.poller.auth_refusals = (struct log_limit){0};

@@ -142,7 +142,7 @@ static void start_target(unsigned port)
 	check(conf_n_errors(sim.conf) == 0);
 	check(target_init(&sim.target, &parts) == 0);
 	check(poller_init(&sim.poller, &sim.target, 0) == 0);
-	check(target_export(&sim.target, NULL, NULL, sim.conf) == 0);
+	check(target_export(&sim.target, &(struct target_stock){0}, sim.conf) == 0);
 	check(target_listen(&sim.target) == 0);
 	check(portals_n_listening(&sim.target) == 1);
 }

@@ -22,7 +22,7 @@ static bool takes_next(const char *option)
 static bool is_first_of_two(const char *word)
 {
 	return !strcmp(word, "ns") || !strcmp(word, "ana") || !strcmp(word, "qos") ||
-	       !strcmp(word, "host") || !strcmp(word, "registrant");
+	       !strcmp(word, "host") || !strcmp(word, "registrant") || !strcmp(word, "group");
 }
 
 /* "--socket PATH ns resize" becomes "ns resize --socket PATH": the common options may stand on either
@@ -62,6 +62,8 @@ int main(int argc, char **argv)
 		{"host disconnect", run_host_disconnect, "end the associations of a host"},
 		{"registrant list", run_registrant_list, "list hosts registered for reservations"},
 		{"registrant drop", run_registrant_drop, "end the registration of a host"},
+		{"group list", run_group_list, "list groups with one owner of several rblkd"},
+		{"group give", run_group_give, "let another rblkd become the owner of a group"},
 		{"upgrade", run_upgrade, "let a newer rblkd take over, without a pause for hosts"},
 		{"gen-key", run_gen_key, "generate a DH-HMAC-CHAP secret"},
 		{0},

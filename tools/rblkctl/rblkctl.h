@@ -39,6 +39,8 @@ int run_qos_set(int argc, char **argv);
 int run_host_disconnect(int argc, char **argv);
 int run_registrant_list(int argc, char **argv);
 int run_registrant_drop(int argc, char **argv);
+int run_group_list(int argc, char **argv);
+int run_group_give(int argc, char **argv);
 int run_upgrade(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
 

@@ -52,8 +52,9 @@ struct reservation *guard_replace_reservation(struct guard *guard)
 
 int guard_parse(struct guard *guard, const char *text)
 {
+	const char *boot_id = guard->store ? guard->store->boot_id : NULL;
 	struct guard_kept kept;
-	int r = guard_read(text, &kept);
+	int r = guard_read(text, boot_id, &kept);
 
 	if (r == 0)
 		guard_publish(guard, &kept);
@@ -63,7 +64,7 @@ int guard_parse(struct guard *guard, const char *text)
 int guard_restore_all(struct guard *guard, const char *text)
 {
 	struct guard_kept kept, read = guard_valid(guard), unused = read;
-	int r = guard_read(text, &kept);
+	int r = guard_read(text, NULL, &kept);
 
 	if (r < 0)
 		return r;
@@ -162,7 +163,7 @@ static int parse(struct backend_io *io)
 {
 	struct guard *guard = container_of(io, struct guard, saving.io);
 
-	return guard_read(guard->saving.text, &guard->saving.kept);
+	return guard_read(guard->saving.text, NULL, &guard->saving.kept);
 }
 
 static void on_parsed(struct backend_io *io, int error)

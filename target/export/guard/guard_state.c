@@ -177,7 +177,7 @@ void guard_save(struct pass *owner, bool is_skipped, void (*on_saved)(struct pas
 	bool is_unkept = atomic_load(&guard->is_unkept);
 
 	check(guard->owner == owner);
-	if (!guard->store || (is_skipped && !is_unkept && !guard->store->is_shared)) {
+	if (!guard->store || (is_skipped && !is_unkept && !guard_keeps_all(guard))) {
 		on_saved(owner, 0);
 		return;
 	}

@@ -16,6 +16,11 @@ static inline bool guard_is_shared(const struct guard *guard)
 {
 	return guard->store && guard->store->is_shared;
 }
+/* Whether the record has all of the state, also what a restart would end. */
+static inline bool guard_keeps_all(const struct guard *guard)
+{
+	return guard->store && (guard->store->is_shared || guard->store->boot_id);
+}
 /* Copies the current state to guard->next, for the owner to change. */
 void guard_begin_save(struct guard *guard);
 /*
@@ -49,9 +54,10 @@ void guard_settle(struct guard *guard);
 int guard_format(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
 /* The same, also with what a restart or a loss of power ends: for guard_restore_all. */
 int guard_format_all(const struct guard *guard, const struct guard_kept *kept, char **ret_text);
-/* The state of a text, which the caller owns. 0; -EINVAL: guard_format never writes such a text;
- * -ENOMEM. */
-int guard_read(const char *text, struct guard_kept *ret_kept);
+/* The state of a text, which the caller owns, without what has ended if the text is not of this
+ * boot of the machine (boot_id; NULL: nothing has ended). 0; -EINVAL: guard_format never writes
+ * such a text; -ENOMEM. */
+int guard_read(const char *text, const char *boot_id, struct guard_kept *ret_kept);
 
 /* ---- between these files, guard_adopt.c ---- */
 

@@ -8,10 +8,12 @@
  *
  * The text for an rblkd that takes over has all of it, and "write_protected_until_power_cycle". Of
  * records, only one that several rblkd share has the last two. It then also has a reservation that
- * hosts did not ask to persist: the end of one rblkd is no loss of power of the store. An earlier
- * rblkd wrote no "nqn"; the host of such a registrant is unknown. A namespace without any state has
- * no record. Numbers that need all 64 bits are strings. This file can read all that it writes,
- * whatever hosts have done (tests/unit/test_guard_text.c).
+ * hosts did not ask to persist: the end of one rblkd is no loss of power of the store. A record
+ * that passes from one rblkd of a machine to another has all of it, and "boot", the identifier of
+ * the kernel's boot: a loss of power ends it, and so the next boot does. An earlier rblkd wrote no
+ * "nqn"; the host of such a registrant is unknown. A namespace without any state has no record.
+ * Numbers that need all 64 bits are strings. This file can read all that it writes, whatever hosts
+ * have done (tests/unit/test_guard_text.c).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -96,17 +98,21 @@ static struct json_object *to_json(const struct guard *guard, const struct guard
 	struct reservation *reservation = kept->reservation;
 	const struct bad_blocks *bad = kept->bad_blocks;
 	bool is_all = extent == EXTENT_ALL;
-	bool has_all = is_all || (guard->store && guard->store->is_shared);
+	const char *boot_id = guard->store && !is_all ? guard->store->boot_id : NULL;
+	bool has_all = is_all || boot_id || (guard->store && guard->store->is_shared);
 	bool is_reserved = reservation && (reservation->is_persistent || has_all);
 	bool has_bad = bad && bad->n && (is_all || !guard->is_volatile);
 	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;
-	bool is_until_power_cycle = is_all && kept->write_protect == NVME_WP_UNTIL_POWER_CYCLE;
+	bool is_until_power_cycle = (is_all || boot_id) &&
+				    kept->write_protect == NVME_WP_UNTIL_POWER_CYCLE;
 	struct json_object *object;
 
 	if (!is_reserved && !has_bad && !is_protected && !is_until_power_cycle)
 		return NULL;
 	object = json_object_new_object();
 	json_add(object, "version", json_object_new_int(GUARD_FORMAT));
+	if (boot_id)
+		json_add(object, "boot", json_object_new_string(boot_id));
 	if (is_protected)
 		json_add(object, "write_protected", json_object_new_boolean(true));
 	if (is_until_power_cycle)
@@ -321,7 +327,27 @@ static bool read_object(struct json_object *object, struct guard_kept *kept)
 	return !reservation || (kept->reservation = get_reservation(reservation));
 }
 
-int guard_read(const char *text, struct guard_kept *ret_kept)
+/* The record is of another boot of the machine, or of one that is not known. */
+static bool is_before_power(struct json_object *object, const char *boot_id)
+{
+	struct json_object *boot;
+
+	return !*boot_id || !json_get(object, "boot", json_type_string, &boot) ||
+	       strcmp(json_object_get_string(boot), boot_id) != 0;
+}
+
+/* Keeps what a loss of power does not end. */
+static void lose_power(struct guard_kept *kept)
+{
+	if (kept->write_protect == NVME_WP_UNTIL_POWER_CYCLE)
+		kept->write_protect = NVME_WP_NONE;
+	if (!kept->reservation || kept->reservation->is_persistent)
+		return;
+	free(kept->reservation);
+	kept->reservation = NULL;
+}
+
+int guard_read(const char *text, const char *boot_id, struct guard_kept *ret_kept)
 {
 	struct json_object *object;
 	int r = json_parse(text, &object);
@@ -331,6 +357,8 @@ int guard_read(const char *text, struct guard_kept *ret_kept)
 	if (r == 0 &&
 	    !(json_object_is_type(object, json_type_object) && read_object(object, ret_kept)))
 		r = errno == ENOMEM ? -ENOMEM : -EINVAL;
+	if (r == 0 && boot_id && is_before_power(object, boot_id))
+		lose_power(ret_kept);
 	json_object_put(object);
 	if (r < 0) {
 		free(ret_kept->reservation);

@@ -24,8 +24,8 @@ static struct subsystem *find(struct target *target, const char *subnqn)
 	return &snapshot->subsystems[subsystem - snapshot->subsystems];
 }
 
-static unsigned tell(struct target *target, const char *subnqn, const struct ana *before,
-		     const struct ana *after, unsigned group)
+unsigned ana_tell(struct target *target, const char *subnqn, const struct ana *before,
+		  const struct ana *after, unsigned group)
 {
 	unsigned n = 0;
 
@@ -46,18 +46,39 @@ static unsigned tell(struct target *target, const char *subnqn, const struct ana
 	return n;
 }
 
+static unsigned publish(struct target *target, struct subsystem *subsystem, struct ana *after,
+			unsigned group)
+{
+	struct ana *before = rcu_get(&subsystem->ana);
+	unsigned n_told;
+
+	rcu_set(&subsystem->ana, after);
+	rcu_wait();
+	n_told = ana_tell(target, subsystem->nqn, before, after, group);
+	free(before);
+	return n_told;
+}
+
 int ana_change(struct target *target, const char *subnqn, unsigned group, uint32_t portal_mask,
 	       enum nvme_ana_state state, unsigned *ret_n_told)
 {
 	struct subsystem *subsystem = find(target, subnqn);
-	struct ana *before = rcu_get(&subsystem->ana);
-	struct ana *after = ana_with_state(before, group, portal_mask, state);
+	struct ana *after = ana_with_state(rcu_get(&subsystem->ana), group, portal_mask, state);
 
 	if (!after)
 		return -ENOMEM;
-	rcu_set(&subsystem->ana, after);
-	rcu_wait();
-	*ret_n_told = tell(target, subsystem->nqn, before, after, group);
-	free(before);
+	*ret_n_told = publish(target, subsystem, after, group);
+	return 0;
+}
+
+int ana_change_owner(struct target *target, const char *subnqn, unsigned group,
+		     enum ana_owner owner)
+{
+	struct subsystem *subsystem = find(target, subnqn);
+	struct ana *after = ana_with_owner(rcu_get(&subsystem->ana), group, owner);
+
+	if (!after)
+		return -ENOMEM;
+	(void)publish(target, subsystem, after, group);
 	return 0;
 }

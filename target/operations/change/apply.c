@@ -127,6 +127,24 @@ static bool check_size(struct apply *a, const struct kept *kept)
 	return true;
 }
 
+/* Whether a group has an owner is settled when its namespaces are opened, and which group it is. */
+static bool check_owner(struct apply *a, const struct kept *kept)
+{
+	const struct config_subsystem *before = config_find_subsystem(a->target->config,
+								      kept->subsystem->nqn);
+	const struct config_namespace *was = before ? config_find_namespace(before, kept->ns->nsid)
+						    : NULL;
+	bool had_owner = was && config_has_owner(before, was);
+	bool has_owner = config_has_owner(kept->subsystem, kept->config);
+
+	if (had_owner == has_owner && (!has_owner || was->ana_group == kept->config->ana_group))
+		return true;
+	return refuse(a, EXIT_FAILED,
+		      "namespace %s/%u: whether its group has an owner by lock, and which group, "
+		      "cannot change while it is exported: remove it, apply, then add it",
+		      kept->subsystem->nqn, kept->ns->nsid);
+}
+
 static bool forget_size(struct apply *a, const struct kept *kept)
 {
 	a->report->n_left += !namespace_forget_size(kept->ns);
@@ -300,7 +318,7 @@ static bool prepare(struct apply *a, enum apply_mode mode)
 	const struct portals_plan plan = {&a->config, a->runtime.slots};
 	struct error error;
 
-	if (!for_each_kept(a, check_size))
+	if (!for_each_kept(a, check_owner) || !for_each_kept(a, check_size))
 		return false;
 	a->runtime = a->target->runtime;
 	if (portals_plan(a->target, &a->config, a->runtime.slots) < 0)

@@ -151,6 +151,11 @@ static bool read_group(struct json_object *params, struct wish *wish, struct err
 		return rpc_refuse(error, EXIT_NOT_FOUND, list_hint,
 				  "there is no ANA group %" PRIu64 " in %s", id,
 				  wish->subsystem->nqn);
+	if (ana->groups[wish->group].owner != ANA_OWNER_ALWAYS)
+		return rpc_refuse(error, EXIT_FAILED, "rblkctl group give moves it",
+				  "the state of group %" PRIu64
+				  " follows the locks of its stores (owner: lock)",
+				  id);
 	return true;
 }
 

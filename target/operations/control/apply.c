@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "target/operations/control/apply.h"
 #include "target/operations/control/list.h"
+#include "target/operations/ownership/ownership.h"
 
 /* Whether an earlier loss of that change is of the same host. */
 static bool is_seen(const struct change_users *users, unsigned at)
@@ -115,8 +116,10 @@ static struct json_object *answer(struct target *target, struct json_object *par
 		path = json_object_get_string(file);
 	apply_file(target, path, mode, &report);
 	o = show_report(path ? path : target->config_path, &report);
-	if (report.is_applied)
+	if (report.is_applied) {
+		ownership_follow(target);
 		apply_log(path ? path : target->config_path, &report);
+	}
 	apply_report_free(&report);
 	return o;
 }

@@ -16,6 +16,7 @@
  *   registrant_list, registrant_drop    registrant.c
  *   host_disconnect    host.c
  *   upgrade            upgrade.c
+ *   group_list, group_give    group.c
  *
  * The state is "degraded" if the store of a namespace had an error or its cluster does not serve, a
  * state file may differ from the valid state, or a portal does not listen.
@@ -38,6 +39,7 @@
 #include "target/operations/control/capsules.h"
 #include "target/operations/control/capture.h"
 #include "target/operations/control/fencing.h"
+#include "target/operations/control/group.h"
 #include "target/operations/control/host.h"
 #include "target/operations/control/io_errors.h"
 #include "target/operations/control/list.h"
@@ -119,6 +121,7 @@ static struct json_object *call_status(void *context, struct json_object *params
 	json_add(o, "stores", stores);
 	json_add(o, "durability", control_list_durability(target));
 	json_add(o, "fencing", control_show_fencing(target));
+	json_add(o, "groups", control_list_groups(target));
 	json_add(o, "smart", show_smart(target));
 	if ((upgrade = control_show_upgrade(target)))
 		json_add(o, "upgrade", upgrade);
@@ -164,6 +167,8 @@ static const struct rpc_method methods[] = {
 	{"host_disconnect", control_host_disconnect},
 	{"capture", control_capture},
 	{"upgrade", control_upgrade},
+	{"group_list", control_group_list},
+	{"group_give", control_group_give},
 	{0}, /* one for each line */
 };
 

@@ -7,7 +7,7 @@
  *
  *   memory or lock   the stores are memory of this process, or all that reach them obey its lock
  *   machine lock     the kernel keeps other processes of this machine out. That no other machine
- *                    reaches a disk is the administrator's word: no controller_ids
+ *                    reaches a disk is the administrator's word: no controller_ids, or owner: lock
  *   nothing          another may write
  */
 #include <stdio.h>
@@ -17,6 +17,8 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/engine/controller.h"
+#include "target/export/ana.h"
+#include "target/store/standby.h"
 #include "target/operations/control/fencing.h"
 #include "target/operations/control/fields.h"
 
@@ -41,6 +43,23 @@ static const struct {
 	[GROUND_LOCK] = {"exact", "lock", "only this rblkd can write"},
 };
 
+/* Another rblkd that exports them cannot write while this one has their locks, and one that stands
+ * by writes nothing. */
+static bool has_owner_by_lock(const struct subsystem *subsystem)
+{
+	const struct ana *ana = rcu_get(&subsystem->ana);
+
+	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
+		const struct ana_group *group = ana ? ana_group_of(ana,
+								   subsystem->namespaces[i]->nsid)
+						    : NULL;
+
+		if (!group || group->owner == ANA_OWNER_ALWAYS)
+			return false;
+	}
+	return subsystem->n_namespaces;
+}
+
 static enum ground ground_of(const struct target *target, const struct subsystem *subsystem)
 {
 	static const enum ground grounds[] = {
@@ -49,7 +68,9 @@ static enum ground ground_of(const struct target *target, const struct subsystem
 		[OTHERS_NONE] = GROUND_LOCK,
 	};
 
-	return target->has_peers ? GROUND_NOTHING : grounds[subsystem_others(subsystem)];
+	if (target->has_peers && !has_owner_by_lock(subsystem))
+		return GROUND_NOTHING;
+	return grounds[subsystem_others(subsystem)];
 }
 
 static void explain(const struct target *target, const struct subsystem *subsystem,
@@ -57,12 +78,17 @@ static void explain(const struct target *target, const struct subsystem *subsyst
 {
 	enum ground ground = ground_of(target, subsystem);
 
+	const struct namespace *least = subsystem_least_locked(subsystem);
+
 	if (ground != GROUND_NOTHING)
 		snprintf(why, WHY_MAX, "%s", meanings[ground].why);
+	else if (least && backend_stands_by(least->backend))
+		snprintf(why, WHY_MAX, "another rblkd may own namespace %u: this one stands by",
+			 least->nsid);
 	else if (subsystem_others(subsystem) == OTHERS_ANY)
 		snprintf(why, WHY_MAX,
 			 "another rblkd may write to namespace %u, which is shared or not locked",
-			 subsystem_least_locked(subsystem)->nsid);
+			 least->nsid);
 	else
 		snprintf(why, WHY_MAX, "controller_ids says that another rblkd exports it, too");
 }

@@ -14,6 +14,7 @@
 #include "base/rcu.h"
 #include "target/operations/control/io_errors.h"
 #include "target/export/io_errors.h"
+#include "target/store/standby.h"
 
 static struct json_object *show_last(const struct io_error *error)
 {
@@ -63,6 +64,8 @@ const char *control_namespace_state(const struct namespace *ns)
 {
 	struct io_errors_figures figures;
 
+	if (backend_stands_by(ns->backend))
+		return "standing by";
 	if (atomic_load(&ns->backend->has_failed))
 		return "failed";
 	io_errors_read(ns, &figures);

@@ -13,6 +13,7 @@
 #include "target/operations/control/load.h"
 #include "target/association/portal.h"
 #include "target/association/host_stats.h"
+#include "target/store/standby.h"
 #include "target/export/io_errors.h"
 #include "target/operations/stats/prometheus.h"
 
@@ -86,6 +87,10 @@ static uint64_t get_failed(const struct ns_row *row)
 {
 	return atomic_load(&row->ns->backend->has_failed);
 }
+static uint64_t get_stands_by(const struct ns_row *row)
+{
+	return backend_stands_by(row->ns->backend);
+}
 static uint64_t get_unkept(const struct ns_row *row)
 {
 	return atomic_load(&row->ns->guard->is_unkept);
@@ -122,6 +127,7 @@ static const struct {
 } ns_values[] = {
 	{"namespace_size_bytes", "gauge", "Size of the namespace.", get_size},
 	{"namespace_failed", "gauge", "1 after a flush failed.", get_failed},
+	{"namespace_stands_by", "gauge", "1 while another rblkd may own its store.", get_stands_by},
 	{"namespace_unkept", "gauge",
 	 "1 while the state directory may say of it what is not valid.", get_unkept},
 	{"namespace_degraded", "gauge", "1 after its store failed, until cleared.", get_degraded},

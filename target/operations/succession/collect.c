@@ -95,7 +95,7 @@ static void add_views(struct json_object *list, const struct target *target,
 	for (unsigned i = 0; i < PORTALS_MAX; i++) {
 		struct json_object *o;
 
-		if (!portal_is_used(&target->portals[i]) ||
+		if (group->owner != ANA_OWNER_ALWAYS || !portal_is_used(&target->portals[i]) ||
 		    group->views[i].state == group->views[i].configured)
 			continue;
 		o = json_object_new_object();

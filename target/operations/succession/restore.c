@@ -115,7 +115,8 @@ static void set_ana(struct target *target, struct json_object *o)
 	ana = subsystem ? atomic_load(&subsystem->ana) : NULL;
 	group = ana ? ana_find(ana, json_object_get_uint64(id)) : (unsigned)ANA_GROUPS_MAX;
 	at = find_portal(target, json_object_get_string(portal));
-	if (group < ANA_GROUPS_MAX && at < PORTALS_MAX &&
+	if (group < ANA_GROUPS_MAX && ana->groups[group].owner == ANA_OWNER_ALWAYS &&
+	    at < PORTALS_MAX &&
 	    strcmp(nvme_ana_state_string((unsigned)json_object_get_int(state)), "unknown") != 0)
 		(void)ana_change(target, subsystem->nqn, group, 1U << at,
 				 (enum nvme_ana_state)json_object_get_int(state), &n_told);

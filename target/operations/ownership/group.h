@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A group of namespaces with one owner: of several rblkd of a machine, the one that has the locks
+ * of all its stores. The kernel gives such a lock away only when the last I/O of its holder is
+ * over, however that one ended, and so nothing else has to be known of the others
+ * (docs/ARCHITECTURE.md, "Ownership"). Control thread.
+ */
+#pragma once
+
+#include "base/error.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "target/engine/target.h"
+
+struct backend;
+
+/*
+ *     STANDS_BY --> TAKES --> OWNS --> DRAINS --> CLOSES
+ *         ^  ^        |       |  ^       |          |
+ *         |  +--------+       +--|--> TAKES         |
+ *         |                      +-------+          |
+ *         +-----------------------------------------+
+ */
+enum group_state {
+	GROUP_STANDS_BY, /* it has no store, and tries to lock the first */
+	GROUP_TAKES,	 /* it has some, and tries to lock the next */
+	GROUP_OWNS,	 /* it has all: hosts have I/O */
+	GROUP_DRAINS,	 /* the same, and hosts have no more; the last commands end */
+	GROUP_CLOSES,	 /* hosts see stores that stand by; those before are synced and closed */
+	GROUP_STATES,
+};
+
+struct group_store {
+	uint32_t nsid;
+	struct backend *backend; /* owned: open, and so locked */
+};
+
+struct group {
+	/* Thread: control */
+	struct list node; /* of target->groups */
+	struct target *target;
+	char subnqn[NVMF_NQN_MAX + 1];
+	uint32_t id;
+	unsigned state; /* enum group_state */
+	uint64_t since_ns;
+	uint64_t n_taken, n_given;  /* how often it became the owner, and let go by itself */
+	struct group_store *stores; /* owned; TAKES: those that it has and does not serve yet */
+	unsigned n_stores;
+	struct error why; /* what it waits for, or why it was not given; "": nothing */
+	struct loop_timer timer;
+};
+
+/* As people and programs read it. A constant. */
+const char *group_state_name(const struct group *group);
+void group_move(struct group *group, enum group_state next);
+/* NULL: it is in no configuration any more. */
+const struct config_subsystem *group_config(const struct group *group);
+/* Its namespaces as hosts see them now, by nsid; false: there are no more. Zeroed: the first.
+ *     for (struct namespace_at at = {0}; group_next(group, &at);) */
+bool group_next(const struct group *group, struct namespace_at *at);
+/* Logs a line about the group. */
+__attribute__((format(printf, 2, 3))) void group_log(const struct group *group, const char *fmt,
+						     ...);

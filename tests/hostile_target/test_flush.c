@@ -53,6 +53,30 @@ static void a_path_that_lost_power_is_reported(void **state)
 	paths_end();
 }
 
+/* The loss becomes known while a Flush lies at the other path's target; then its path is lost
+ * again, so that no more is to be sent. The Flush fails: it was for the lost writes, too. */
+static void a_flush_under_way_fails_for_a_loss_of_power(void **state)
+{
+	struct job job;
+
+	paths_begin(2, 0, ARGS("flush:2=hold"));
+	assert_int_equal(do_flush(), 0);
+	paths_write_to_each();
+	paths_kill(1);
+	job_start(&job, &client, VOLUME_FLUSH, 0, 0, NULL);
+	while (!target_say(&targets[0], ""))
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+	paths_start_again(1, ARGS("unsafe=1"));
+	paths_wait(1, VOLUME_PATH_LIVE);
+	paths_kill(1);
+	assert_false(job.is_done);
+	target_say(&targets[0], "release");
+	assert_int_equal(job_wait(&job, PATIENCE_MS), -EIO);
+	assert_non_null(strstr(paths_status().io_errors.last.words, "lost power"));
+	assert_int_equal(do_flush(), 0);
+	paths_end();
+}
+
 static void what_was_flushed_is_not_reported(void **state)
 {
 	paths_begin(2, 1, NULL);
@@ -263,6 +287,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_flush_goes_where_writes_went),
 		CASE(a_path_that_lost_power_is_reported),
+		CASE(a_flush_under_way_fails_for_a_loss_of_power),
 		CASE(what_was_flushed_is_not_reported),
 		CASE(at_its_own_flush),
 		CASE(just_before_the_flush),

@@ -362,6 +362,31 @@ static void use_one_of_two_queues(const struct row *row)
 	volume_queue_remove(second.queue, NULL, NULL);
 }
 
+/* ---- what was on the wire ---- */
+
+static void start_read(struct job *job, uint64_t offset, void *buffer)
+{
+	unsigned n = target_say(&target, "");
+
+	job_start(job, &client, VOLUME_READ, offset, 4096, buffer);
+	while (target_say(&target, "") == n)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+}
+
+/* It ends, and is not sent again: the next read to come is the one that the rule strikes. */
+static void cancel_a_read(const struct row *row)
+{
+	void *buffer = volume_buffer_take(client.queue, 4096);
+	struct job job;
+
+	start_read(&job, 0, buffer);
+	assert_false(volume_io_cancel(client.queue, &job.io));
+	target_say(&target, "drop");
+	assert_int_equal(job_wait(&job, 10000), -ECANCELED);
+	assert_int_equal(do_io(&client, VOLUME_READ, 0, 4096, buffer), row->error);
+	volume_buffer_give(client.queue, buffer);
+}
+
 static void on_removed(void *context)
 {
 	((struct client *)context)->is_removed = true;
@@ -418,6 +443,8 @@ static void test_churn(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(test_cancelled_read, {"read:1=hold", "read:2=status,4281"},
+		     .work = cancel_a_read, .error = -EIO),
 		CASE(test_bad_answers, .each = bad_answers, .work = survive, .n_lost = 1),
 		CASE(test_slow_and_silent, .each = slow_answers, .work = survive),
 		/* The late answer reaches a dead queue. */

@@ -373,6 +373,21 @@ static void start_read(struct job *job, uint64_t offset, void *buffer)
 		loop_turn(&world, 10 * NSEC_PER_MSEC);
 }
 
+/* Both are sent again in their old order: what the target says to the first one that comes is the
+ * answer of the first. */
+static void keep_order(const struct row *row)
+{
+	void *buffer = volume_buffer_take(client.queue, 4096);
+	struct job first, second;
+
+	start_read(&first, 0, buffer);
+	start_read(&second, 4096, buffer);
+	target_say(&target, "drop");
+	assert_int_equal(job_wait(&first, 10000), row->error);
+	assert_int_equal(job_wait(&second, 10000), 0);
+	volume_buffer_give(client.queue, buffer);
+}
+
 /* It ends, and is not sent again: the next read to come is the one that the rule strikes. */
 static void cancel_a_read(const struct row *row)
 {
@@ -443,6 +458,8 @@ static void test_churn(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(test_order_after_a_loss, {"read:1=hold", "read:2=hold", "read:3=status,4281"},
+		     .work = keep_order, .error = -EIO),
 		CASE(test_cancelled_read, {"read:1=hold", "read:2=status,4281"},
 		     .work = cancel_a_read, .error = -EIO),
 		CASE(test_bad_answers, .each = bad_answers, .work = survive, .n_lost = 1),

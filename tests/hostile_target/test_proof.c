@@ -30,7 +30,7 @@ static struct client client;
 static struct job lost;
 static uint8_t *buffer, *other;
 
-static void begin(const char *const *args)
+static void open_target(const char *const *args)
 {
 	target_start(&target, 0, args);
 	client_init(&client, target.port);
@@ -39,6 +39,11 @@ static void begin(const char *const *args)
 	buffer = volume_buffer_take(client.queue, 4096);
 	other = volume_buffer_take(client.queue, 4096);
 	fill_pattern(buffer, 4096, 1);
+}
+
+static void begin(const char *const *args)
+{
+	open_target(args);
 	job_start(&lost, &client, VOLUME_WRITE, 0, 4096, buffer);
 	world_wait_lost(&client, 1);
 }
@@ -250,6 +255,24 @@ static void test_cancelled(void **state)
 	end();
 }
 
+/* Both are sent again once both are proven to be over, in their old order: what the target says to
+ * the first one that comes is the answer of the first. */
+static void test_order(void **state)
+{
+	struct job second;
+
+	open_target(ARGS("ccr=2", "write:1=hold", "write:2=disconnect", "write:3=status,4280"));
+	job_start(&lost, &client, VOLUME_WRITE, 0, 4096, buffer);
+	job_start(&second, &client, VOLUME_WRITE, FAR, 4096, other);
+	world_wait_lost(&client, 1);
+	wait_fencing(FENCING_ASKS);
+	assert_int_equal(fencing().n_changes, 2);
+	target_say(&target, "finish-resets");
+	assert_int_equal(job_wait(&lost, PATIENCE_MS), -EIO);
+	assert_int_equal(job_wait(&second, PATIENCE_MS), 0);
+	end();
+}
+
 /* It fails without proof: no write goes on until there is proof, wherever it is. */
 static void test_failed_without_proof(void **state)
 {
@@ -413,20 +436,11 @@ static void test_same_address(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_immediate),
-		CASE(test_late_answer),
-		CASE(test_log),
-		CASE(test_asks_again),
-		CASE(test_time),
-		CASE(test_neither),
-		CASE(test_off),
-		CASE(test_lost_again),
-		CASE(test_many_losses),
-		CASE(test_cancelled),
-		CASE(test_failed_without_proof),
-		CASE(test_successor),
-		CASE(test_unknown),
-		CASE(test_same_address),
+		CASE(test_immediate),  CASE(test_late_answer), CASE(test_log),
+		CASE(test_asks_again), CASE(test_time),	       CASE(test_neither),
+		CASE(test_off),	       CASE(test_lost_again),  CASE(test_many_losses),
+		CASE(test_cancelled),  CASE(test_order),       CASE(test_failed_without_proof),
+		CASE(test_successor),  CASE(test_unknown),     CASE(test_same_address),
 	};
 
 	if (argc > 1)

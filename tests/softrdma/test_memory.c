@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -300,6 +301,58 @@ static void type_2_window(void **state)
 	assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+/* Connected as the rig's own queue pairs are; both ends are in the rig's domain. */
+static void another_pair(struct rig *r, struct end *a, struct end *b)
+{
+	*a = r->a;
+	*b = r->b;
+	a->qp = rig_new_qp(r, a, NULL);
+	b->qp = rig_new_qp(r, b, NULL);
+	assert_int_equal(to_init(a->qp), 0);
+	assert_int_equal(to_init(b->qp), 0);
+	assert_int_equal(to_rtr(a->qp, b->qp->qp_num), 0);
+	assert_int_equal(to_rtr(b->qp, a->qp->qp_num), 0);
+	assert_int_equal(to_rts(a->qp), 0);
+	assert_int_equal(to_rts(b->qp), 0);
+}
+
+static int use_key(struct rig *r, struct end *by, enum ibv_wr_opcode opcode, uint32_t rkey)
+{
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = opcode, .invalidate_rkey = rkey}, *bad;
+
+	if (opcode == IBV_WR_RDMA_WRITE)
+		return rdma(by, opcode, 1, 0, 64, (uintptr_t)r->b.buf, rkey, 0);
+	return ibv_post_send(by->qp, &wr, &bad);
+}
+
+/* IBA 10.6.7.2: another queue pair of the same domain neither reaches nor unbinds the window, which
+ * still serves its own one. */
+static void type_2_window_is_for_one_queue_pair(void **state)
+{
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND_WITH_INV,
+						     IBV_WR_LOCAL_INV};
+	struct rig *r = *state;
+	struct ibv_mw *mw = ibv_alloc_mw(r->pd, IBV_MW_TYPE_2);
+	uint32_t rkey = ibv_inc_rkey(mw->rkey);
+
+	assert_int_equal(bind2(r, mw, rkey, 0, 1000), 0);
+	expect_wc(r->b.scq, 50, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < n_of(opcodes); i++) {
+		bool is_local = opcodes[i] == IBV_WR_LOCAL_INV;
+		struct end a, b, *by = is_local ? &b : &a;
+
+		another_pair(r, &a, &b);
+		assert_int_equal(recv_at(&b, 2, 0, 64), 0);
+		assert_int_equal(use_key(r, by, opcodes[i], rkey), 0);
+		expect_wc(by->scq, 1, is_local ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(ibv_destroy_qp(a.qp), 0);
+		assert_int_equal(ibv_destroy_qp(b.qp), 0);
+		write_by_window(r, 3, 0, rkey);
+		expect_wc(r->a.scq, 3, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 /* IBA 10.6.7.2.1: in the free state again, so that its region can be deregistered. */
 static void invalidated_window_is_no_regions(void **state)
 {
@@ -449,6 +502,7 @@ int main(void)
 		T(no_memlock_limit),
 		cmocka_unit_test(mlockall_fills_nothing),
 		T(type_2_window),
+		T(type_2_window_is_for_one_queue_pair),
 		T(invalidated_window_is_no_regions),
 		T(bound_window_cannot_be_bound),
 		T(send_with_invalidate),

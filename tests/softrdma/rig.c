@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -305,4 +306,52 @@ void expect_no_async(struct rig *r)
 	struct pollfd p = {.fd = r->ctx->async_fd, .events = POLLIN};
 
 	assert_int_equal(poll(&p, 1, 20), 0);
+}
+
+/* ---- calls that wait --------------------------------------------------------- */
+
+static void *make_call(void *arg)
+{
+	struct held_call *call = arg;
+
+	atomic_store(&call->tid, gettid());
+	call->make(call->context);
+	atomic_store(&call->is_over, true);
+	return NULL;
+}
+
+static bool is_asleep(int tid)
+{
+	char path[64], line[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "re");
+	if (!f)
+		return false; /* it has ended */
+	state = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+	fclose(f);
+	return state && state[2] == 'S';
+}
+
+void held_call_begin(struct held_call *call)
+{
+	bool is_held = false;
+
+	assert_int_equal(pthread_create(&call->thread, NULL, make_call, call), 0);
+	for (unsigned i = 0; i < RIG_PATIENCE_MS * 5 && !is_held; i++) {
+		int tid = atomic_load(&call->tid);
+
+		assert_false(atomic_load(&call->is_over));
+		is_held = tid && is_asleep(tid);
+		nap();
+	}
+	assert_true(is_held);
+	assert_false(atomic_load(&call->is_over));
+}
+
+void held_call_end(struct held_call *call)
+{
+	pthread_join(call->thread, NULL);
+	assert_true(atomic_load(&call->is_over));
 }

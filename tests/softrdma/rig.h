@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include <cmocka.h>
 #include <infiniband/verbs.h>
 
@@ -75,5 +79,18 @@ void expect_empty(struct ibv_cq *cq);
 /* The next asynchronous event, acknowledged, waiting RIG_PATIENCE_MS. */
 enum ibv_event_type next_async(struct rig *r);
 void expect_no_async(struct rig *r);
+
+/* A call that has to wait for what the test does next, on a thread of its own. */
+struct held_call {
+	void (*make)(void *context); /* on that thread: it asserts nothing */
+	void *context;
+	pthread_t thread;
+	_Atomic int tid; /* 0: it has not begun */
+	_Atomic bool is_over;
+};
+/* Returns when the thread sleeps in the call; fails the test if the call returns. */
+void held_call_begin(struct held_call *call);
+/* Waits until the call has returned. */
+void held_call_end(struct held_call *call);
 
 #define n_of(array) (sizeof(array) / sizeof((array)[0]))

@@ -196,6 +196,7 @@ static void registering_beside_traffic(void **state)
 struct target {
 	struct rig *r;
 	uint32_t rkey;
+	_Atomic unsigned n_written;
 };
 
 static void *write_until_refused(void *arg)
@@ -208,55 +209,42 @@ static void *write_until_refused(void *arg)
 		check(!rdma(&t->r->a, IBV_WR_RDMA_WRITE, 1, 0, 32768, (uintptr_t)t->r->b.buf,
 			    t->rkey, IBV_SEND_SIGNALED));
 		wc = wait_for(t->r->a.scq);
+		atomic_fetch_add(&t->n_written, 1);
 	}
 	check(wc.status == IBV_WC_REM_ACCESS_ERR);
 	return NULL;
 }
 
-/* ibv_dereg_mr(3): when it returns the memory is the application's alone. */
+/* ibv_dereg_mr(3): when it returns the memory is the application's alone. The last request has
+ * failed when the thread ends: nothing of it or of those before it can come any more. */
 static void nobody_writes_after_deregistration(void **state)
 {
 	struct rig *r = *state;
 	struct ibv_mr *mr = ibv_reg_mr(r->pd, r->b.buf, RIG_BUF, rig_opts.access);
 	struct target t = {.r = r, .rkey = mr->rkey};
-	struct timespec nap = {.tv_nsec = 3000000};
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, write_until_refused, &t);
-	nanosleep(&nap, NULL);
+	while (!atomic_load(&t.n_written))
+		sched_yield();
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	memset(r->b.buf, 0, 32768);
-	nanosleep(&nap, NULL);
+	pthread_join(thread, NULL);
 	for (unsigned i = 0; i < 32768; i++)
 		assert_int_equal(r->b.buf[i], 0);
-	pthread_join(thread, NULL);
 	assert_int_equal(atomic_load(&failures), 0);
 }
 
 /* ---- destroying waits for the acknowledgements ---------------------------- */
 
-struct doomed {
-	struct ibv_qp *qp;
-	struct ibv_cq *cq; /* or this */
-	_Atomic bool gone;
-};
-
-static void *destroy(void *arg)
+static void destroy_qp(void *qp)
 {
-	struct doomed *d = arg;
-
-	check(!(d->qp ? ibv_destroy_qp(d->qp) : ibv_destroy_cq(d->cq)));
-	atomic_store(&d->gone, true);
-	return NULL;
+	check(!ibv_destroy_qp(qp));
 }
 
-static void start_destroying(struct doomed *d, pthread_t *t)
+static void destroy_cq(void *cq)
 {
-	struct timespec nap = {.tv_nsec = 30000000};
-
-	assert_int_equal(pthread_create(t, NULL, destroy, d), 0);
-	nanosleep(&nap, NULL);
-	assert_false(atomic_load(&d->gone));
+	check(!ibv_destroy_cq(cq));
 }
 
 /* ibv_get_async_event(3): events must be acknowledged before their object can go. */
@@ -264,18 +252,17 @@ static void destroy_waits_for_acked_events(void **state)
 {
 	struct rig *r = *state;
 	struct ibv_qp_attr sqd = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
-	struct doomed d = {.qp = r->a.qp};
+	struct held_call call = {.make = destroy_qp, .context = r->a.qp};
 	struct ibv_async_event ev;
-	pthread_t t;
 
 	assert_int_equal(ibv_modify_qp(r->a.qp, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
 			 0);
 	assert_int_equal(ibv_get_async_event(r->ctx, &ev), 0);
 	assert_ptr_equal(ev.element.qp, r->a.qp);
-	start_destroying(&d, &t);
+	r->a.qp = NULL; /* rig_down has no part in it, however the call ends */
+	held_call_begin(&call);
 	ibv_ack_async_event(&ev);
-	pthread_join(t, NULL);
-	r->a.qp = NULL;
+	held_call_end(&call);
 	assert_int_equal(atomic_load(&failures), 0);
 }
 
@@ -283,23 +270,22 @@ static void destroy_waits_for_acked_events(void **state)
 static void destroy_cq_waits_for_acked_events(void **state)
 {
 	struct rig *r = *state;
-	struct doomed d = {.cq = ibv_create_cq(r->ctx, 1, NULL, r->ch, 0)};
-	struct end e = {.scq = d.cq, .rcq = d.cq, .buf = r->a.buf, .mr = r->a.mr};
-	struct ibv_cq *cq;
+	struct ibv_cq *doomed = ibv_create_cq(r->ctx, 1, NULL, r->ch, 0), *cq;
+	struct end e = {.scq = doomed, .rcq = doomed, .buf = r->a.buf, .mr = r->a.mr};
+	struct held_call call = {.make = destroy_cq, .context = doomed};
 	void *context;
-	pthread_t t;
 
 	e.qp = rig_new_qp(r, &e, NULL);
-	assert_int_equal(ibv_req_notify_cq(d.cq, 0), 0);
+	assert_int_equal(ibv_req_notify_cq(doomed, 0), 0);
 	assert_int_equal(to_init(e.qp), 0);
 	assert_int_equal(to_state(e.qp, IBV_QPS_ERR), 0);
 	assert_int_equal(recv_at(&e, 1, 0, 8), 0);
 	assert_int_equal(ibv_get_cq_event(r->ch, &cq, &context), 0);
-	assert_ptr_equal(cq, d.cq);
+	assert_ptr_equal(cq, doomed);
 	assert_int_equal(ibv_destroy_qp(e.qp), 0);
-	start_destroying(&d, &t);
+	held_call_begin(&call);
 	ibv_ack_cq_events(cq, 1);
-	pthread_join(t, NULL);
+	held_call_end(&call);
 	assert_int_equal(atomic_load(&failures), 0);
 }
 

@@ -82,7 +82,8 @@ static void count_own(void)
 	assert_true(is_alone);
 }
 
-static void expect_event(enum rdma_cm_event_type type)
+/* The caller acknowledges it. */
+static struct rdma_cm_event *next_event(enum rdma_cm_event_type type)
 {
 	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 	struct rdma_cm_event *e;
@@ -92,7 +93,37 @@ static void expect_event(enum rdma_cm_event_type type)
 	if (e->event != type)
 		print_message("event %s\n", rdma_event_str(e->event));
 	assert_int_equal(e->event, type);
+	return e;
+}
+
+static void expect_event(enum rdma_cm_event_type type)
+{
+	rdma_ack_cm_event(next_event(type));
+}
+
+/* All that happened before has had its events: the thread that raises them takes what it is told in
+ * order, and those of a connection that begins now come behind them. */
+static void expect_no_more(void)
+{
+	struct sockaddr_in sin = {.sin_family = AF_INET,
+				  .sin_port = rdma_get_src_port(listener),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct rdma_cm_id *later, *child;
+	struct rdma_cm_event *e;
+
+	assert_int_equal(rdma_create_id(channel, &later, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(later, NULL, (struct sockaddr *)&sin, 1000), 0);
+	expect_event(RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_resolve_route(later, 1000), 0);
+	expect_event(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	assert_int_equal(rdma_connect(later, NULL), 0);
+	e = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+	child = e->id;
 	rdma_ack_cm_event(e);
+	assert_int_equal(rdma_reject(child, NULL, 0), 0);
+	assert_int_equal(rdma_destroy_id(child), 0);
+	expect_event(RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(rdma_destroy_id(later), 0);
 }
 
 /* ---- the peer's program -------------------------------------------------------- */
@@ -207,13 +238,11 @@ static int teardown(void **state)
 
 static void expect_disconnected(void)
 {
-	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
-
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(state_of(server->qp), IBV_QPS_RTS); /* as in the kernel: ours to end */
 	assert_int_equal(rdma_disconnect(server), 0);
 	expect_event(RDMA_CM_EVENT_TIMEWAIT_EXIT);
-	assert_int_equal(poll(&p, 1, 50), 0);
+	expect_no_more();
 }
 
 static void killed(void **state)
@@ -284,13 +313,15 @@ static void stopped_and_continued(void **state)
 				 .opcode = IBV_WR_SEND,
 				 .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
-	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+	int status;
 
 	start_peer("stay");
 	kill(peer, SIGSTOP);
+	assert_int_equal(waitpid(peer, &status, WUNTRACED), peer);
+	assert_true(WIFSTOPPED(status));
 	assert_int_equal(ibv_post_send(server->qp, &wr, &bad), 0); /* needs no peer's thread */
 	expect_wc(server->send_cq, 1, IBV_WC_SUCCESS);
-	assert_int_equal(poll(&p, 1, 100), 0);
+	expect_no_more();
 	kill(peer, SIGCONT);
 	kill(peer, SIGKILL);
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
@@ -309,7 +340,7 @@ static void dies_before_it_is_accepted(void **state)
 	rdma_ack_cm_event(e);
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);
-	usleep(50000);
+	expect_no_more(); /* the hang-up has none, and has been seen */
 	assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
 	assert_int_equal(rdma_accept(id, NULL), -1);
 	rdma_destroy_qp(id);

@@ -66,6 +66,8 @@ int to_rtr(struct ibv_qp *qp, uint32_t dest);
 int to_rts(struct ibv_qp *qp);
 int to_state(struct ibv_qp *qp, enum ibv_qp_state state);
 enum ibv_qp_state state_of(struct ibv_qp *qp);
+/* Waits RIG_PATIENCE_MS; fails the test if it does not come to that state. */
+void wait_for_state(struct ibv_qp *qp, enum ibv_qp_state state);
 
 int recv_at(struct end *e, uint64_t id, size_t off, uint32_t len);
 int send_from(struct end *e, uint64_t id, size_t off, uint32_t len, unsigned flags);
@@ -78,6 +80,7 @@ void expect_wc(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status status);
 void expect_empty(struct ibv_cq *cq);
 /* The next asynchronous event, acknowledged, waiting RIG_PATIENCE_MS. */
 enum ibv_event_type next_async(struct rig *r);
+/* That no event comes of what was done before: one that is caused now is the next one. */
 void expect_no_async(struct rig *r);
 
 /* A call that has to wait for what the test does next, on a thread of its own. */

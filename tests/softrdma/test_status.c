@@ -26,15 +26,6 @@ static double elapsed_ms(void)
 	       (double)(now.tv_nsec - started.tv_nsec) / 1e6;
 }
 
-static void wait_for_state(struct ibv_qp *qp, enum ibv_qp_state state)
-{
-	struct timespec ms = {.tv_nsec = 1000000};
-
-	for (int i = 0; i < RIG_PATIENCE_MS && state_of(qp) != state; i++)
-		nanosleep(&ms, NULL);
-	assert_int_equal(state_of(qp), state);
-}
-
 /* After the first error: later requests are flushed, in order, on both sides. */
 static void expect_broken_pair(struct rig *r)
 {

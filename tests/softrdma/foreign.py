@@ -219,15 +219,17 @@ def refusal(server, client, env=None):
     port = free_port()
     need(server.split()[0], client.split()[0])
     first = Program(fill(server, port), env=env)
-    time.sleep(0.3)
-    second = Program(fill(client, port), env=env)
     try:
-        second.expect_refusal()
+        wait_until(lambda: listens(port) or first.process.poll() is not None, "the server listens, or is refused")
+        second = Program(fill(client, port), env=env)
+        try:
+            second.expect_refusal()
+        finally:
+            second.end()
         if first.process.poll() is not None:
             first.expect_refusal()
     finally:
         first.end()
-        second.end()
 
 
 # ---- what is left ---------------------------------------------------------------

@@ -9,6 +9,7 @@
 #include "initiator/control/ana_log.h"
 #include "initiator/io/auth.h"
 #include "initiator/control/controller_state.h"
+#include "initiator/control/discovery_read.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/power.h"
 #include "initiator/control/proof_ask.h"
@@ -47,6 +48,7 @@ enum controller_cause {
 	CAUSE_MISSING,	  /* the target has no such namespace */
 	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
 	CAUSE_ASKED,	  /* the target asks for a new association */
+	CAUSE_UNUSABLE,	  /* it answers, but not so that it is of any use */
 	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
 };
 
@@ -79,6 +81,7 @@ struct controller {
 	struct keep_alive keep_alive;
 	struct async_event async_event;
 	struct ana_log ana_log;
+	struct discovery_read discovery_read;
 	struct proof_question question;
 	/* called once, by the part that was given them */
 	void (*on_life)(struct controller *c), (*on_authenticated)(struct controller *c);

@@ -6,30 +6,9 @@
  * that are given are all; it is an error if there are none. One that is referred to and does not
  * answer is left out. Each is a record in the log.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "base/log.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/find_paths.h"
-
-enum {
-	TYPE_REFERRAL = 1, /* NVMe-oF 1.1, SUBTYPE */
-	TYPE_SUBSYSTEM = 2,
-	TRANSPORT_RDMA = 1,
-	FAMILY_IPV6 = 2,
-	DEFAULT_PORT = 4420,
-};
-
-static bool parse_address(const struct discover_record *record, union addr *ret_address)
-{
-	char text[sizeof(record->traddr) + sizeof(record->trsvcid) + 8];
-
-	snprintf(text, sizeof(text), record->address_family == FAMILY_IPV6 ? "[%s]:%s" : "%s:%s",
-		 record->traddr, record->trsvcid);
-	return record->transport == TRANSPORT_RDMA &&
-	       addr_parse_with_port(text, DEFAULT_PORT, ret_address) == 0;
-}
 
 static void add(struct volume_config *config, const union addr *address)
 {
@@ -49,9 +28,7 @@ static void add_all(struct volume_config *config, const struct discover_result *
 	union addr address;
 
 	for (unsigned i = 0; i < result->n_records; i++)
-		if (result->records[i].subtype == TYPE_SUBSYSTEM &&
-		    !strcmp(result->records[i].subnqn, config->subnqn) &&
-		    parse_address(&result->records[i], &address))
+		if (discovery_portal(&result->records[i], config->subnqn, &address))
 			add(config, &address);
 }
 
@@ -106,8 +83,7 @@ int find_paths(struct volume_config *config, struct error *error)
 		return code;
 	add_all(config, &result);
 	for (unsigned i = 0; i < result.n_records; i++)
-		if (result.records[i].subtype == TYPE_REFERRAL &&
-		    parse_address(&result.records[i], &address) &&
+		if (discovery_referral(&result.records[i], &address) &&
 		    !volume_config_has_path(config, &address))
 			ask_there(config, &address);
 	discover_result_release(&result);

@@ -19,6 +19,18 @@ static void check_text(const char *text, size_t n_max)
 		check(text[i] >= 0x20 && text[i] <= 0x7e);
 }
 
+/* An entry is one of the two, and its address has all that connecting needs. */
+static void check_address(const struct discover_record *record)
+{
+	union addr address = {0};
+	bool is_portal = discovery_portal(record, record->subnqn, &address);
+
+	if (!is_portal && !discovery_referral(record, &address))
+		return;
+	check(!is_portal || !discovery_referral(record, &address));
+	check(addr_port(&address) && !addr_is_wildcard(&address));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct nvmf_discovery_header header = {0};
@@ -37,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		check_text(record.subnqn, sizeof(record.subnqn));
 		check_text(record.traddr, sizeof(record.traddr));
 		check_text(record.trsvcid, sizeof(record.trsvcid));
+		check_address(&record);
 	}
 	return 0;
 }

@@ -446,6 +446,44 @@ static void test_discovery_entry(void **state)
 	assert_int_equal(discovery_parse_entry(&entry, &record), -EPROTO);
 }
 
+static bool is_portal(unsigned family, const char *traddr, const char *trsvcid)
+{
+	struct discover_record record = {.subtype = 2, .transport = 1, .address_family = family};
+	union addr address;
+	bool is_one;
+
+	strcpy(record.subnqn, NQN);
+	strcpy(record.traddr, traddr);
+	strcpy(record.trsvcid, trsvcid);
+	is_one = discovery_portal(&record, NQN, &address);
+	assert_false(discovery_portal(&record, "nqn.2026-01.test:t", &address));
+	assert_false(discovery_referral(&record, &address));
+	record.subtype = 1;
+	assert_false(discovery_portal(&record, NQN, &address));
+	assert_int_equal(discovery_referral(&record, &address), is_one);
+	record.transport = 3;
+	assert_false(discovery_referral(&record, &address));
+	return is_one;
+}
+
+/* No name, not even one of hexadecimal digits, is ever looked up. */
+static void test_discovery_address(void **state)
+{
+	assert_true(is_portal(1, "192.0.2.1", "4420"));
+	assert_true(is_portal(1, "192.0.2.1", ""));
+	assert_true(is_portal(2, "2001:db8::1", "65535"));
+	assert_false(is_portal(1, "192.0.2.1", "0"));
+	assert_false(is_portal(1, "192.0.2.1", "65536"));
+	assert_false(is_portal(1, "192.0.2.1", "4420]"));
+	assert_false(is_portal(1, "0.0.0.0", "4420"));
+	assert_false(is_portal(1, "beef", "4420"));
+	assert_false(is_portal(1, "2001:db8::1", "4420"));
+	assert_false(is_portal(2, "192.0.2.1", "4420"));
+	assert_false(is_portal(2, "::", "4420"));
+	assert_false(is_portal(2, "fe80::1", "4420"));
+	assert_false(is_portal(3, "192.0.2.1", "4420"));
+}
+
 static void test_discovery_header(void **state)
 {
 	struct nvmf_discovery_header header = {.genctr = put_le64(9), .numrec = put_le64(3)};
@@ -507,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_ana_log),
 		cmocka_unit_test(test_resets_log),
 		cmocka_unit_test(test_discovery_entry),
+		cmocka_unit_test(test_discovery_address),
 		cmocka_unit_test(test_discovery_header),
 		cmocka_unit_test(test_random),
 	};

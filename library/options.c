@@ -56,7 +56,7 @@ static const struct row rows[] = {
 	{"hostid", KIND_TEXT, OPTION(hostid), 0, sizeof(((struct open_options *)0)->hostid)},
 	{"host-address", KIND_ADDRESS, CONFIG(host_address), 0, 0},
 	{"path", KIND_PATHS, CONFIG(others), 0, 0},
-	{"find-paths", KIND_FLAG, OPTION(finds_paths), 0, 0},
+	{"find-paths", KIND_FLAG, CONFIG(finds_paths), 0, 0},
 	{"policy", KIND_POLICY, CONFIG(policy), 0, 0},
 	{"fabric", KIND_TEXT, OPTION(fabric), 0, sizeof(((struct open_options *)0)->fabric)},
 	{"spin", KIND_SPIN, OPTION(spin_ns), 0, 0},

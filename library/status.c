@@ -63,6 +63,7 @@ static struct json_object *make_path(const struct volume_path_status *path)
 
 	add_string(o, "address", addr_format(address, &path->address));
 	add_string(o, "state", volume_path_state_name(path->state));
+	json_add(o, "found", json_object_new_boolean(path->is_found));
 	json_add(o, "used", json_object_new_boolean(path->is_used));
 	add_string(o, "ana_state", path->ana_state);
 	add_string(o, "rdma_device", path->device);
@@ -85,6 +86,35 @@ static void add_paths(struct json_object *o, const struct volume_status *status)
 	json_add(o, "path_list", array);
 }
 
+static struct json_object *make_service(const struct volume_service_status *service)
+{
+	struct json_object *o = json_object_new_object();
+	char address[ADDR_STRING_MAX];
+
+	add_string(o, "address", addr_format(address, &service->address));
+	add_string(o, "state", service->state);
+	json_add(o, "referral", json_object_new_boolean(service->is_referral));
+	if (service->has_log) {
+		add_number(o, "generation", service->generation);
+		add_number(o, "changed_s", (clock_ns() - service->changed_ns) / NSEC_PER_SEC);
+	} else {
+		json_add_null(o, "generation");
+		json_add_null(o, "changed_s");
+	}
+	add_number(o, "portals", service->n_portals);
+	add_error(o, &service->last_error);
+	return o;
+}
+
+static void add_discovery(struct json_object *o, const struct volume_status *status)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; i < status->n_services; i++)
+		json_append(array, make_service(&status->services[i]));
+	json_add(o, "discovery", array);
+}
+
 static struct json_object *make(const struct collection *c)
 {
 	const struct volume_status *s = &c->status;
@@ -97,6 +127,7 @@ static struct json_object *make(const struct collection *c)
 	add_string(o, "device", s->device);
 	add_string(o, "path_state", s->ana_state);
 	add_paths(o, s);
+	add_discovery(o, s);
 	add_number(o, "size_bytes", atomic_load(&c->volume->size_bytes));
 	add_number(o, "queues", c->n_queues);
 	add_number(o, "queues_live", s->n_queues_live);

@@ -182,7 +182,7 @@ static int open_with(struct open_options *options, struct rblk_volume **ret_volu
 {
 	int r = process_choose_fabric ? process_choose_fabric(options->fabric, error) : 0;
 
-	if (r == 0 && options->finds_paths && find_paths(&options->config, error))
+	if (r == 0 && options->config.finds_paths && find_paths(&options->config, error))
 		r = error_to_errno(error);
 	if (r == 0)
 		r = process_take(error);

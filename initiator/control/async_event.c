@@ -7,7 +7,8 @@
  * Happy path: the request completes -> Get Log Page 04h, which lists the changed
  * namespaces and unmasks the notice -> if ours is among them, Identify (descriptors, then
  * namespace) -> ops->on_namespace -> the next request. Of ANA: Identify, for the group, then
- * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request.
+ * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request. Of
+ * persistent discovery: ops->on_discovery, which reads the log, and the next request.
  * Control loop.
  *
  * A Persistent Internal Error is the target's wish for a new association, as when another process
@@ -31,6 +32,8 @@ static void rearm(struct controller *c)
 	struct async_event *ae = &c->async_event;
 	uint64_t now = clock_ns(), since = now - ae->last_ns;
 
+	if (!controller_is_up(c))
+		return;
 	ae->last_ns = now;
 	if (since < NSEC_PER_SEC)
 		loop_timer_start(c->loop, &ae->rearm, NSEC_PER_SEC);
@@ -133,7 +136,12 @@ static void on_event(void *context, const struct admin_answer *answer)
 		controller_submit(c, &command);
 		return;
 	}
-	if ((uint32_t)answer->result != NVME_AER_NS_CHANGED) {
+	if ((uint32_t)answer->result == NVME_AER_DISCOVERY_CHANGED && c->ops->on_discovery) {
+		c->ops->on_discovery(c);
+		rearm(c);
+		return;
+	}
+	if (controller_is_discovery(c) || (uint32_t)answer->result != NVME_AER_NS_CHANGED) {
 		rearm(c);
 		return;
 	}
@@ -164,6 +172,8 @@ uint32_t async_event_mask(const struct controller *c)
 {
 	uint32_t wanted = NVME_OAES_NS_ATTR | (c->id.has_ana ? NVME_OAES_ANA : 0);
 
+	if (controller_is_discovery(c))
+		wanted = NVME_OAES_DISCOVERY;
 	return c->id.async_events & wanted;
 }
 

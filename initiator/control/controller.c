@@ -246,15 +246,15 @@ void controller_start(struct controller *c)
 }
 
 void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
-		     const struct volume_config *config, bool is_discovery,
+		     const struct volume_config *config, enum controller_kind kind,
 		     const struct controller_ops *ops, void *context)
 {
 	*c = (struct controller){
 		.loop = loop,
 		.cm = cm,
 		.config = config,
-		.subnqn = is_discovery ? NVMF_DISCOVERY_NQN : config->subnqn,
-		.is_discovery = is_discovery,
+		.subnqn = kind == CONTROLLER_KIND_IO ? config->subnqn : NVMF_DISCOVERY_NQN,
+		.kind = kind,
 		.connect_timeout_ns = CONNECT_TIMEOUT_NS,
 		.ops = ops,
 		.context = context,

@@ -29,6 +29,8 @@ struct controller_ops {
 	void (*on_gone)(struct controller *c);
 	/* Live: c->ana_state has changed. NULL for discovery. */
 	void (*on_ana)(struct controller *c);
+	/* Live, persistent discovery: its log has changed. NULL for others. */
+	void (*on_discovery)(struct controller *c);
 };
 
 struct keep_alive {
@@ -41,31 +43,13 @@ struct async_event {
 	uint64_t last_ns;
 };
 
-/* What the owner has to know of an attempt that failed. */
-enum controller_cause {
-	CAUSE_OTHER,
-	CAUSE_PERMANENT,  /* the target reports that a retry is pointless */
-	CAUSE_MISSING,	  /* the target has no such namespace */
-	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
-	CAUSE_ASKED,	  /* the target asks for a new association */
-	CAUSE_UNUSABLE,	  /* it answers, but not so that it is of any use */
-	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
-};
-
-/* How far an attempt came, and so what its end has to undo. */
-enum controller_reach {
-	REACH_NONE,
-	REACH_ADMIN, /* there is an admin queue */
-	REACH_PEER,  /* its connection is established */
-};
-
 struct controller {
 	/* Thread: control */
 	struct loop *loop;		    /* borrowed */
 	struct cm *cm;			    /* borrowed */
 	const struct volume_config *config; /* borrowed */
 	const char *subnqn;		    /* borrowed: config's, or the discovery NQN */
-	bool is_discovery;
+	enum controller_kind kind;
 	uint64_t connect_timeout_ns; /* to resolve and connect; the owner may change it */
 	const struct controller_ops *ops;
 	void *context;
@@ -107,7 +91,7 @@ struct controller {
 };
 
 void controller_init(struct controller *c, struct loop *loop, struct cm *cm,
-		     const struct volume_config *config, bool is_discovery,
+		     const struct volume_config *config, enum controller_kind kind,
 		     const struct controller_ops *ops, void *context);
 /* IDLE, the domain closed. on_live or on_down follow, not from inside. */
 void controller_start(struct controller *c);
@@ -139,6 +123,13 @@ struct admin_command controller_identify(const struct controller *c, enum nvme_c
 					 uint32_t nsid);
 struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes);
 
+static inline bool controller_is_discovery(const struct controller *c)
+{
+	return c->kind != CONTROLLER_KIND_IO;
+}
+
+/* The keep alive timeout of this association; 0: it has none. */
+uint64_t controller_keep_alive_ns(const struct controller *c);
 void host_keep_alive_start(struct controller *c);
 void host_keep_alive_stop(struct controller *c);
 void async_event_start(struct controller *c);

@@ -85,7 +85,8 @@ void controller_authenticate(struct controller *c, uint64_t connect_result,
 	c->on_authenticated = done;
 	if (!auth_host_is_asked(c->keys, connect_result, &failure)) {
 		/* A discovery service need not authenticate: the Connect to what it lists does. */
-		if (failure == AUTH_HOST_OK || (failure == AUTH_HOST_NOT_ASKED && c->is_discovery))
+		if (failure == AUTH_HOST_OK ||
+		    (failure == AUTH_HOST_NOT_ASKED && controller_is_discovery(c)))
 			done(c);
 		else
 			fail(c, failure, NVMF_AUTH_OK);

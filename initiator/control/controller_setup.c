@@ -155,7 +155,7 @@ void controller_send_connect(struct controller *c)
 		.n_write = sizeof(data),
 		.done = on_connected,
 	};
-	uint64_t kato_ms = c->is_discovery ? 0 : c->config->keep_alive_ns / NSEC_PER_MSEC;
+	uint64_t kato_ms = controller_keep_alive_ns(c) / NSEC_PER_MSEC;
 
 	controller_move(c, CTRL_SENDING_CONNECT);
 	connect_fill_data(&data, c->config->hostid, c->config->hostnqn, c->subnqn,
@@ -242,6 +242,7 @@ static void enable(struct controller *c)
 /* ---- IDENTIFYING_CONTROLLER, IDENTIFYING_LIMITS ---- */
 
 static void become_live(struct controller *c);
+static void set_events(struct controller *c);
 static void set_queues(struct controller *c);
 
 static void on_limits(void *context, const struct admin_answer *answer)
@@ -266,17 +267,23 @@ static void on_controller(void *context, const struct admin_answer *answer)
 
 	if (!is_ok(c, "Identify Controller", answer))
 		return;
-	reason = identify_parse_controller(answer->data, !c->is_discovery, c->subnqn, &c->id);
+	reason = identify_parse_controller(answer->data, c->kind == CONTROLLER_KIND_IO, c->subnqn,
+					   &c->id);
 	if (!reason && c->id.cntlid != c->cntlid)
 		reason = "it calls itself by another id than in its answer to Connect";
-	if (!reason && !c->is_discovery && c->config->keep_alive_ns && !c->id.has_keep_alive)
+	if (!reason && c->kind == CONTROLLER_KIND_IO && c->config->keep_alive_ns &&
+	    !c->id.has_keep_alive)
 		reason = "it does not support Keep Alive";
 	if (reason) {
 		fail_unusable(c, "the controller", reason);
 		return;
 	}
-	if (c->is_discovery) {
+	if (c->kind == CONTROLLER_KIND_DISCOVERY) {
 		become_live(c);
+		return;
+	}
+	if (c->kind == CONTROLLER_KIND_PERSISTENT_DISCOVERY) {
+		set_events(c);
 		return;
 	}
 	controller_move(c, CTRL_IDENTIFYING_LIMITS);
@@ -298,13 +305,21 @@ static void identify_controller(struct controller *c)
 
 static void identify_ids(struct controller *c);
 
+static void after_events(struct controller *c)
+{
+	if (controller_is_discovery(c))
+		become_live(c);
+	else
+		identify_ids(c);
+}
+
 static void on_events(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
 
 	if (answer->status != NVME_OK)
 		c->id.async_events = 0; /* the target has no notices */
-	identify_ids(c);
+	after_events(c);
 }
 
 static void set_events(struct controller *c)
@@ -320,7 +335,7 @@ static void set_events(struct controller *c)
 	if (async_event_mask(c))
 		controller_submit(c, &command);
 	else
-		identify_ids(c);
+		after_events(c);
 }
 
 static void on_queues(void *context, const struct admin_answer *answer)
@@ -455,7 +470,7 @@ static void identify_ids(struct controller *c)
 static void become_live(struct controller *c)
 {
 	controller_move(c, CTRL_LIVE);
-	if (!c->is_discovery && c->config->nsid)
+	if (c->kind != CONTROLLER_KIND_DISCOVERY && c->config->nsid)
 		async_event_start(c);
 	c->ops->on_live(c);
 }

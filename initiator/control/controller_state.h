@@ -5,6 +5,7 @@
  *   IDLE -> RESOLVING -> CONNECTING -> SENDING_CONNECT (-> AUTHENTICATING) -> READING_CAP ->
  *   DISABLING -> WAITING_DISABLED -> ENABLING -> WAITING_READY -> IDENTIFYING_CONTROLLER
  *       -> LIVE                                                            (discovery)
+ *       -> SETTING_EVENTS -> LIVE                                          (persistent discovery)
  *       -> IDENTIFYING_LIMITS -> SETTING_QUEUES -> SETTING_EVENTS -> IDENTIFYING_IDS ->
  *          IDENTIFYING_NAMESPACE -> READING_SMART (-> READING_ANA) -> LIVE (I/O controller)
  *                  +-> LISTING_NAMESPACES -> (fails: there is no such namespace)
@@ -38,4 +39,28 @@ enum controller_state {
 	CTRL_WAITING_SHUT_DOWN,
 	CTRL_DOWN, /* it has failed, and waits for controller_stop */
 	CTRL_STOPPING,
+};
+
+enum controller_kind {
+	CONTROLLER_KIND_IO,
+	CONTROLLER_KIND_DISCOVERY,	      /* for one question: no keep alive, no events */
+	CONTROLLER_KIND_PERSISTENT_DISCOVERY, /* it stays, and notifies of changes */
+};
+
+/* What the owner has to know of an attempt that failed. */
+enum controller_cause {
+	CAUSE_OTHER,
+	CAUSE_PERMANENT,  /* the target reports that a retry is pointless */
+	CAUSE_MISSING,	  /* the target has no such namespace */
+	CAUSE_TRANSIENT,  /* it will pass soon, even when connecting for the first time */
+	CAUSE_ASKED,	  /* the target asks for a new association */
+	CAUSE_UNUSABLE,	  /* it answers, but not so that it is of any use */
+	CAUSE_UNANSWERED, /* the Connect command, or its answer, was lost */
+};
+
+/* How far an attempt came, and so what its end has to undo. */
+enum controller_reach {
+	REACH_NONE,
+	REACH_ADMIN, /* there is an admin queue */
+	REACH_PEER,  /* its connection is established */
 };

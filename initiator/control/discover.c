@@ -30,7 +30,7 @@ int discover(const struct volume_config *config, struct discover_result *ret_res
 	if (!inquiry)
 		return inquiry_out_of_resources(error, -ENOMEM);
 	inquiry->ask = ask;
-	r = inquiry_run(inquiry, config, true, error);
+	r = inquiry_run(inquiry, config, CONTROLLER_KIND_DISCOVERY, error);
 	result = &inquiry->controller.discovery_read.result;
 	if (r == 0)
 		*ret_result = *result;

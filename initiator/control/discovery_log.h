@@ -10,6 +10,7 @@
 
 enum {
 	DISCOVER_RECORDS_MAX = 1024,
+	DISCOVERY_REFERRALS_MAX = 7, /* that are followed */
 };
 
 struct discover_record {

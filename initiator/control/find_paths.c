@@ -10,26 +10,30 @@
 #include "initiator/control/discover.h"
 #include "initiator/control/find_paths.h"
 
-static void add(struct volume_config *config, const union addr *address)
+static void add(struct volume_config *config, const union addr *address, const union addr *found_at)
 {
 	char text[ADDR_STRING_MAX];
 
 	if (volume_config_has_path(config, address))
 		return;
-	if (config->n_others == VOLUME_PATHS_MAX - 1)
+	if (config->n_others == VOLUME_PATHS_MAX - 1) {
 		log_warn("%s is left out: a volume has at most %u paths",
 			 addr_format(text, address), VOLUME_PATHS_MAX);
-	else
-		config->others[config->n_others++] = *address;
+		return;
+	}
+	config->others_found_at[config->n_others] = *found_at;
+	config->others[config->n_others++] = *address;
 }
 
-static void add_all(struct volume_config *config, const struct discover_result *result)
+/* found_at: where this log was read. */
+static void add_all(struct volume_config *config, const struct discover_result *result,
+		    const union addr *found_at)
 {
 	union addr address;
 
 	for (unsigned i = 0; i < result->n_records; i++)
 		if (discovery_portal(&result->records[i], config->subnqn, &address))
-			add(config, &address);
+			add(config, &address, found_at);
 }
 
 /* config's host asks at this address. */
@@ -43,25 +47,27 @@ static void ask_there(struct volume_config *config, const union addr *address)
 	if (discover(&there, &result, &error) < 0)
 		log_warn("a target that is referred to: %s", error.message);
 	else
-		add_all(config, &result);
+		add_all(config, &result, address);
 	discover_result_release(&result);
 }
 
 /* The log of the first target that answers. 0, or an exit code with the *error of the volume's own
  * address. */
-static int ask_first(const struct volume_config *config, struct discover_result *ret_result,
-		     struct error *error)
+static int ask_first(const struct volume_config *config, union addr *ret_address,
+		     struct discover_result *ret_result, struct error *error)
 {
 	struct volume_config there = *config;
 	struct error ignored;
 	char text[ADDR_STRING_MAX];
 
+	*ret_address = config->address;
 	if (discover(config, ret_result, error) == 0)
 		return 0;
 	for (unsigned i = 0; i < config->n_others; i++) {
 		there.address = config->others[i];
 		if (discover(&there, ret_result, &ignored) < 0)
 			continue;
+		*ret_address = there.address;
 		log_warn("%s; paths are found by %s", error->message,
 			 addr_format(text, &there.address));
 		return 0;
@@ -72,8 +78,9 @@ static int ask_first(const struct volume_config *config, struct discover_result 
 int find_paths(struct volume_config *config, struct error *error)
 {
 	struct discover_result result = {0};
-	union addr address;
-	int code = ask_first(config, &result, error);
+	union addr address, first;
+	unsigned n_asked = 0;
+	int code = ask_first(config, &first, &result, error);
 
 	if (code && config->n_others) {
 		log_warn("%s; no paths are found beside those that were given", error->message);
@@ -81,11 +88,13 @@ int find_paths(struct volume_config *config, struct error *error)
 	}
 	if (code)
 		return code;
-	add_all(config, &result);
-	for (unsigned i = 0; i < result.n_records; i++)
+	add_all(config, &result, &first);
+	for (unsigned i = 0; i < result.n_records && n_asked < DISCOVERY_REFERRALS_MAX; i++)
 		if (discovery_referral(&result.records[i], &address) &&
-		    !volume_config_has_path(config, &address))
+		    !volume_config_has_path(config, &address)) {
 			ask_there(config, &address);
+			n_asked++;
+		}
 	discover_result_release(&result);
 	return 0;
 }

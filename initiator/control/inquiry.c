@@ -46,8 +46,8 @@ int inquiry_out_of_resources(struct error *error, int r)
 	return -1;
 }
 
-int inquiry_run(struct inquiry *inquiry, const struct volume_config *config, bool is_discovery,
-		struct error *error)
+int inquiry_run(struct inquiry *inquiry, const struct volume_config *config,
+		enum controller_kind kind, struct error *error)
 {
 	int r = loop_init(&inquiry->loop, 0, NULL);
 
@@ -57,8 +57,8 @@ int inquiry_run(struct inquiry *inquiry, const struct volume_config *config, boo
 		loop_deinit(&inquiry->loop);
 		return inquiry_out_of_resources(error, r);
 	}
-	controller_init(&inquiry->controller, &inquiry->loop, inquiry->cm, config, is_discovery,
-			&ops, inquiry);
+	controller_init(&inquiry->controller, &inquiry->loop, inquiry->cm, config, kind, &ops,
+			inquiry);
 	controller_start(&inquiry->controller);
 	while (!inquiry->is_done)
 		loop_turn(&inquiry->loop, UINT64_MAX);

@@ -19,8 +19,8 @@ struct inquiry {
 
 /* inquiry is zeroed but for ask; config is borrowed until the end. 0 after inquiry_succeed, or -1
  * with *error filled: what the controller's error said, or a lack of resources. */
-int inquiry_run(struct inquiry *inquiry, const struct volume_config *config, bool is_discovery,
-		struct error *error);
+int inquiry_run(struct inquiry *inquiry, const struct volume_config *config,
+		enum controller_kind kind, struct error *error);
 /* From the done of a command: the owner has its answer, and the association ends. An owner that
  * cannot use an answer calls controller_fail or controller_fail_connection instead. */
 void inquiry_succeed(struct inquiry *inquiry);

@@ -13,6 +13,22 @@
 #include "initiator/control/controller.h"
 #include "initiator/control/errors.h"
 
+/* Without one, the target ends a discovery controller soon (Fabrics 1.1, 5.2). */
+#define DISCOVERY_NS (30 * NSEC_PER_SEC)
+
+uint64_t controller_keep_alive_ns(const struct controller *c)
+{
+	switch (c->kind) {
+	case CONTROLLER_KIND_IO:
+		return c->config->keep_alive_ns;
+	case CONTROLLER_KIND_DISCOVERY:
+		return 0;
+	case CONTROLLER_KIND_PERSISTENT_DISCOVERY:
+		return c->config->keep_alive_ns ?: DISCOVERY_NS;
+	}
+	return 0;
+}
+
 static void on_done(void *context, const struct admin_answer *answer)
 {
 	struct controller *c = context;
@@ -30,12 +46,12 @@ static void on_timer(struct loop_timer *timer)
 	struct controller *c = container_of(ka, struct controller, keep_alive);
 	struct admin_command command = {
 		.sqe = {.opcode = NVME_ADMIN_KEEP_ALIVE},
-		.timeout_ns = c->config->keep_alive_ns,
+		.timeout_ns = controller_keep_alive_ns(c),
 		.done = on_done,
 		.context = c,
 	};
 
-	loop_timer_start(c->loop, timer, c->config->keep_alive_ns / 2);
+	loop_timer_start(c->loop, timer, controller_keep_alive_ns(c) / 2);
 	if (ka->is_pending)
 		return; /* its own timeout decides */
 	ka->is_pending = true;
@@ -46,8 +62,8 @@ void host_keep_alive_start(struct controller *c)
 {
 	c->keep_alive.timer.on_expiry = on_timer;
 	c->keep_alive.is_pending = false;
-	if (!c->is_discovery && c->config->keep_alive_ns)
-		loop_timer_start(c->loop, &c->keep_alive.timer, c->config->keep_alive_ns / 2);
+	if (controller_keep_alive_ns(c))
+		loop_timer_start(c->loop, &c->keep_alive.timer, controller_keep_alive_ns(c) / 2);
 }
 
 void host_keep_alive_stop(struct controller *c)

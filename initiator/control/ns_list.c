@@ -62,7 +62,7 @@ int ns_list_read(const struct volume_config *config, struct ns_list *ret_list, s
 	without_namespace.nsid = 0;
 	l->inquiry.ask = ask;
 	l->into = ret_list;
-	r = inquiry_run(&l->inquiry, &without_namespace, false, error);
+	r = inquiry_run(&l->inquiry, &without_namespace, CONTROLLER_KIND_IO, error);
 	free(l);
 	return r;
 }

@@ -18,17 +18,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/states.h"
+#include "initiator/control/attempt.h"
 #include "initiator/control/volume_impl.h"
-
-#define DELAY_MIN_NS (100 * NSEC_PER_MSEC)
-/* A request that went to a target just dying is not waited for as long as the first. */
-#define CONNECT_MIN_NS (2 * NSEC_PER_SEC)
-#define CONNECT_MAX_NS (10 * NSEC_PER_SEC)
-/* Between attempts at an obstacle. */
-#define OBSTACLE_MIN_NS (1 * NSEC_PER_SEC)
-#define OBSTACLE_MAX_NS (5 * NSEC_PER_SEC)
-/* An association that lives shorter than this does not earn an attempt at once. */
-#define STABLE_NS (2 * NSEC_PER_SEC)
 
 #define TO(s) STATE_TO(PATH_##s)
 static const struct state_rule rules[] = {
@@ -156,7 +147,7 @@ void path_lose(struct path *path, const struct error *error)
 	path->last_error = *error;
 	path->lost_ns = clock_ns();
 	path->n_lost++;
-	if (path->lost_ns - path->live_since_ns >= STABLE_NS)
+	if (path->lost_ns - path->live_since_ns >= ATTEMPT_STABLE_NS)
 		path->n_attempts = 0;
 	move(path, PATH_RESETTING);
 	path->ops->on_lost(path);
@@ -165,18 +156,12 @@ void path_lose(struct path *path, const struct error *error)
 
 /* ---- the next attempt ---- */
 
-/* At once, 100 ms, 200 ms, ... up to reconnect_delay. At an obstacle 1 s, 2 s, ... */
 static uint64_t delay_ns(const struct path *path)
 {
-	uint64_t delay;
+	uint64_t max_ns = path->config.reconnect_delay_ns;
 
-	if (path->obstacle)
-		return MIN(OBSTACLE_MIN_NS << MIN(path->n_refusals ? path->n_refusals - 1 : 0, 8u),
-			   MAX(OBSTACLE_MAX_NS, path->config.reconnect_delay_ns));
-	if (!path->n_attempts)
-		return 0;
-	delay = DELAY_MIN_NS << MIN(path->n_attempts - 1, 16u);
-	return MIN(delay, path->config.reconnect_delay_ns);
+	return path->obstacle ? attempt_obstacle_delay_ns(path->n_refusals, max_ns)
+			      : attempt_delay_ns(path->n_attempts, max_ns);
 }
 
 void path_wait_for(struct path *path, uint64_t delay)
@@ -189,8 +174,7 @@ void path_wait(struct path *path)
 {
 	path_wait_for(path, delay_ns(path));
 	path->n_attempts++;
-	path->controller.connect_timeout_ns = MIN(CONNECT_MIN_NS << MIN(path->n_attempts, 3u),
-						  CONNECT_MAX_NS);
+	path->controller.connect_timeout_ns = attempt_timeout_ns(path->n_attempts);
 }
 
 void path_connect(struct path *path)
@@ -302,8 +286,8 @@ void path_init(struct path *path, struct volume *volume, unsigned index, const u
 	};
 	path->config.address = *address;
 	list_init(&path->cqs);
-	controller_init(&path->controller, volume->control, volume->cm, &path->config, false,
-			&controller_ops, path);
+	controller_init(&path->controller, volume->control, volume->cm, &path->config,
+			CONTROLLER_KIND_IO, &controller_ops, path);
 }
 
 void path_deinit(struct path *path)

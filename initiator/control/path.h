@@ -29,7 +29,8 @@ enum path_obstacle {
 	OBSTACLE_UNFIT,	 /* the association or its device gives less than what is in use */
 };
 
-/* What the administrator wants of it; only forwards. */
+/* What the administrator, or discovery, wants of it. Only forwards, but that one of discovery which
+ * is lost while it leaves is kept. */
 enum path_wish {
 	PATH_WISH_KEEP,
 	PATH_WISH_LEAVE, /* I/O takes others if it can */
@@ -57,7 +58,9 @@ struct path {
 	/* Thread: control */
 	struct volume *volume; /* borrowed */
 	const struct path_ops *ops;
-	unsigned index;		     /* in volume->paths */
+	unsigned index; /* in volume->paths */
+	/* The discovery controller that listed it last; sa_family 0: a user names it. */
+	union addr found_at;
 	struct volume_config config; /* the volume's, with the address of this path */
 	struct controller controller;
 	struct list cqs; /* lane_cq.node, each owned by its users */
@@ -109,5 +112,10 @@ void path_on_lane_gone(struct path *path);
 /* LIVE, but what is known of it has changed for the worse (*error): on_lost, and so on. */
 void path_lose(struct path *path, const struct error *error);
 void path_set_obstacle(struct path *path, enum path_obstacle obstacle);
+/* Discovery has added it, and may remove it. */
+static inline bool path_is_found(const struct path *path)
+{
+	return path->found_at.sa.sa_family != 0;
+}
 
 extern const struct link_ops path_link_ops;

@@ -215,9 +215,10 @@ static void on_all_over(struct loop_call *call)
 	volume->on_over(volume);
 }
 
-static void look_whether_over(struct volume *volume)
+void reconnect_look_whether_over(struct volume *volume)
 {
-	if (volume->phase == PHASE_CLOSING && are_all_idle(volume))
+	if (volume->phase == PHASE_CLOSING && are_all_idle(volume) &&
+	    volume_discovery_is_over(&volume->discovery))
 		loop_defer(volume->control, &volume->over_call);
 }
 
@@ -513,6 +514,7 @@ static void on_live(struct path *path)
 	proof_on_live(path);
 	loop_defer(volume->control, &volume->report_call);
 	connect_others(volume);
+	volume->on_serving(volume);
 }
 
 /* A live link or controller failed: the path goes down, and is built up again. */
@@ -597,7 +599,7 @@ static void on_idle(struct path *path)
 	case PHASE_FAILED:
 		return;
 	case PHASE_CLOSING:
-		look_whether_over(volume);
+		reconnect_look_whether_over(volume);
 		return;
 	}
 }
@@ -700,5 +702,5 @@ void reconnect_close(struct volume *volume)
 	proof_end(volume);
 	move(volume, PHASE_CLOSING);
 	for_each_path(path, volume) path_shut_down(path);
-	look_whether_over(volume);
+	reconnect_look_whether_over(volume);
 }

@@ -138,6 +138,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 		return r;
 	}
 	volume->on_over = on_over;
+	volume->on_serving = volume_discovery_begin;
 	reconnect_open(volume);
 	*ret_volume = volume;
 	return 0;
@@ -146,6 +147,7 @@ int volume_open(struct loop *control, const struct volume_config *config,
 void volume_close(struct volume *volume)
 {
 	check(list_is_empty(&volume->queues));
+	volume_discovery_end(volume);
 	reconnect_close(volume);
 }
 
@@ -216,6 +218,7 @@ static void get_path(struct path *path, struct volume_path_status *status)
 
 	*status = (struct volume_path_status){
 		.address = path->config.address,
+		.is_found = path_is_found(path),
 		.state = path_state(path),
 		.state_since_ns = path->phase_since_ns,
 		.is_used = path->phase == PATH_LIVE && volume_rank(path) == volume_rank(best),
@@ -298,6 +301,7 @@ void volume_get_status(struct volume *volume, struct volume_status *ret_status)
 
 	volume_io_errors_read(&volume->io_errors, &status.io_errors);
 	proof_get(volume, &status.fencing);
+	status.n_services = volume_discovery_get(volume, status.services);
 	if (c->ana_state) {
 		status.ana_state = nvme_ana_state_string(c->ana_state);
 		status.ana_group = c->ns.ana_group;

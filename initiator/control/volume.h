@@ -67,6 +67,8 @@ struct volume_status {
 	/* cntlid, device and ANA above are those of the best path */
 	unsigned n_paths, n_paths_live;
 	struct volume_path_status paths[VOLUME_PATHS_MAX];
+	unsigned n_services; /* discovery controllers, that of an address of the user's first */
+	struct volume_service_status services[VOLUME_SERVICES_MAX];
 };
 
 struct volume_stats {

@@ -32,6 +32,9 @@ struct volume_config {
 	/* Further portals of the subsystem, each another path. */
 	union addr others[VOLUME_PATHS_MAX - 1];
 	unsigned n_others;
+	/* Of each: the discovery controller that lists it; sa_family 0: a user names it. */
+	union addr others_found_at[VOLUME_PATHS_MAX - 1];
+	bool finds_paths; /* by persistent discovery, while it is open (volume_discovery.c) */
 	enum volume_policy policy;
 	union addr host_address; /* source; sa_family 0: any */
 	char subnqn[VOLUME_NQN_MAX];

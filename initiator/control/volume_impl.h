@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The volume from inside: volume.c, volume_paths.c (public face), reconnect.c (its phases), proof.c
+ * The volume from inside: volume.c (public face), volume_discovery.c (paths by discovery),
+ * volume_paths.c (the public face of paths), reconnect.c (its phases), proof.c
  * (old writes), path.c (the phases of a path), link.c and lane.c (its queues), volume_info.c (what
  * is known). Each calls only those behind it; what goes back up is path_ops, link_ops,
  * controller_ops, on_over and gone_call.
@@ -16,6 +17,7 @@
 #include "initiator/control/proof.h"
 #include "initiator/io/queue.h"
 #include "initiator/control/volume.h"
+#include "initiator/control/volume_discovery.h"
 
 /* The rules of moves: reconnect.c. */
 enum volume_phase {
@@ -49,6 +51,8 @@ struct volume {
 	unsigned outlook; /* enum volume_outlook */
 	struct loop_timer loss_timer, fast_timer;
 	struct loop_call over_call, report_call;
+	/* It serves for the first time. */
+	void (*on_serving)(struct volume *volume);
 	/* The last association of a closing volume is gone; frees the volume. */
 	void (*on_over)(struct volume *volume);
 	uint64_t live_since_ns, lost_ns; /* of any path; 0: it was never live */
@@ -66,6 +70,7 @@ struct volume {
 	struct unproven unproven;	   /* Thread: any */
 	struct proof proof;
 	struct volume_memories memories; /* Thread: any */
+	struct volume_discovery discovery;
 
 	struct list extents_waiting;	      /* of struct volume_extents: to be asked, in order */
 	struct volume_extents *extents_asked; /* a target has it; or NULL */
@@ -130,6 +135,8 @@ int reconnect_reopen(struct volume *volume); /* as volume_reopen */
 /* Ends the association; on_over follows, never from inside. */
 void reconnect_close(struct volume *volume);
 enum volume_state reconnect_state(const struct volume *volume);
+/* Something of the volume is over; on_over follows, if it closes and all is. */
+void reconnect_look_whether_over(struct volume *volume);
 /* A path that was added begins as the others do, if the volume serves. */
 void reconnect_add(struct path *path);
 /* The wish of the path has changed: its lanes are to be used accordingly. */

@@ -11,7 +11,8 @@
  *   gone    the association is shut down, its lanes and the path are freed
  *
  * A path that is not live goes at once. What it had in flight waits for proof, as after any loss,
- * unless an administrator vouches that its target is dead.
+ * unless an administrator vouches that its target is dead. One that discovery removes stays until
+ * there is proof, and a Flush.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -123,14 +124,17 @@ static void on_gone(struct loop_call *call)
 	proof_file_write(volume);
 }
 
+static const union addr named; /* as found_at */
+
 static int new_path(struct volume *volume, unsigned index, const union addr *address,
-		    struct path **ret_path)
+		    const union addr *found_at, struct path **ret_path)
 {
 	struct path *path = calloc(1, sizeof(*path));
 
 	if (!path)
 		return -ENOMEM;
 	path_init(path, volume, index, address, &reconnect_path_ops);
+	path->found_at = *found_at;
 	path->gone_call.run = on_gone;
 	volume->paths[index] = path;
 	*ret_path = path;
@@ -141,10 +145,10 @@ int volume_make_paths(struct volume *volume)
 {
 	const struct volume_config *config = &volume->config;
 	struct path *path;
-	int r = new_path(volume, 0, &config->address, &path);
+	int r = new_path(volume, 0, &config->address, &named, &path);
 
 	for (unsigned i = 0; i < config->n_others && r == 0; i++)
-		r = new_path(volume, i + 1, &config->others[i], &path);
+		r = new_path(volume, i + 1, &config->others[i], &config->others_found_at[i], &path);
 	return r;
 }
 
@@ -153,7 +157,7 @@ void volume_free_paths(struct volume *volume)
 	for_each_path(path, volume) free_path(path);
 }
 
-static struct path *find(const struct volume *volume, const union addr *address)
+struct path *volume_path_find(const struct volume *volume, const union addr *address)
 {
 	for_each_path(path, volume) if (addr_is_equal(&path->config.address, address)) return path;
 	return NULL;
@@ -169,10 +173,11 @@ static int free_index(const struct volume *volume)
 	return -ENOSPC;
 }
 
-static int add(struct volume *volume, unsigned index, const union addr *address)
+static int add(struct volume *volume, unsigned index, const union addr *address,
+	       const union addr *found_at)
 {
 	struct path *path;
-	int r = new_path(volume, index, address, &path);
+	int r = new_path(volume, index, address, found_at, &path);
 
 	if (r < 0)
 		return r;
@@ -186,7 +191,8 @@ static int add(struct volume *volume, unsigned index, const union addr *address)
 	return 0;
 }
 
-int volume_path_add(struct volume *volume, const union addr *address, struct error *error)
+int volume_path_add_found(struct volume *volume, const union addr *address,
+			  const union addr *found_at, struct error *error)
 {
 	char text[ADDR_STRING_MAX];
 	int index = free_index(volume), r;
@@ -197,7 +203,7 @@ int volume_path_add(struct volume *volume, const union addr *address, struct err
 			  "the volume is being opened or closed");
 		return -EAGAIN;
 	}
-	if (find(volume, address)) {
+	if (volume_path_find(volume, address)) {
 		error_set(error, EXIT_USAGE, "see `rblk status`", "%s is a path of it already",
 			  text);
 		return -EEXIST;
@@ -207,9 +213,18 @@ int volume_path_add(struct volume *volume, const union addr *address, struct err
 			  VOLUME_PATHS_MAX);
 		return index;
 	}
-	r = add(volume, (unsigned)index, address);
+	r = add(volume, (unsigned)index, address, found_at);
 	if (r < 0)
 		error_set(error, EXIT_FAILED, NULL, "cannot add %s: %s", text, strerror(-r));
+	return r;
+}
+
+int volume_path_add(struct volume *volume, const union addr *address, struct error *error)
+{
+	int r = volume_path_add_found(volume, address, &named, error);
+
+	if (r == 0)
+		declined_remove(&volume->discovery.declined, address);
 	return r;
 }
 
@@ -242,6 +257,14 @@ static int check_leave(const struct volume *volume, const struct path *path, boo
 	return -EBUSY;
 }
 
+static void begin_leave(struct path *path)
+{
+	if (path->wish != PATH_WISH_KEEP)
+		return;
+	path->wish = PATH_WISH_LEAVE;
+	reconnect_set_ranks(path);
+}
+
 static void vouch(struct volume *volume, const union addr *address)
 {
 	char text[ADDR_STRING_MAX];
@@ -254,7 +277,7 @@ static void vouch(struct volume *volume, const union addr *address)
 int volume_path_leave(struct volume *volume, const union addr *address, bool is_dead,
 		      struct error *error)
 {
-	struct path *path = find(volume, address);
+	struct path *path = volume_path_find(volume, address);
 	char text[ADDR_STRING_MAX];
 	int r = 0;
 
@@ -266,13 +289,43 @@ int volume_path_leave(struct volume *volume, const union addr *address, bool is_
 	r = check_leave(volume, path, is_dead, addr_format(text, address), error);
 	if (r < 0)
 		return r;
-	if (path->wish == PATH_WISH_KEEP) {
-		path->wish = PATH_WISH_LEAVE;
-		reconnect_set_ranks(path);
-	}
+	begin_leave(path);
+	path->found_at = named; /* it goes whatever discovery says, and does not come back by it */
+	declined_add(&volume->discovery.declined, address);
 	if (is_dead)
 		vouch(volume, address);
 	return 0;
+}
+
+/* Of one that discovery removes: no writes are left without proof, or without a Flush. */
+static bool is_proven(const struct path *path)
+{
+	return !proof_awaits(path->volume, &path->config.address) &&
+	       (path->phase == PATH_LIVE || !volume_path_has_unflushed(path));
+}
+
+int volume_path_leave_found(struct path *path)
+{
+	struct volume *volume = path->volume;
+
+	if (!has_other(volume, path) || !is_proven(path))
+		return -EBUSY;
+	begin_leave(path);
+	if (volume->callbacks.on_path)
+		volume->callbacks.on_path(volume->context);
+	return 0;
+}
+
+bool volume_path_leaving(const struct volume *volume, union addr *ret_address)
+{
+	for_each_path(path, volume)
+	{
+		if (path->wish != PATH_WISH_LEAVE)
+			continue;
+		*ret_address = path->config.address;
+		return true;
+	}
+	return false;
 }
 
 /* Nothing is sent by the lane, nor will be. */
@@ -302,9 +355,16 @@ static bool are_quiet(const struct path *path)
 	return true;
 }
 
+/* It was lost, or the others were, while it left by discovery. */
+static void stay(struct path *path)
+{
+	path->wish = PATH_WISH_KEEP;
+	reconnect_set_ranks(path);
+}
+
 enum volume_departure volume_path_go(struct volume *volume, const union addr *address)
 {
-	struct path *path = find(volume, address);
+	struct path *path = volume_path_find(volume, address);
 
 	if (!path)
 		return DEPARTURE_DONE;
@@ -312,6 +372,10 @@ enum volume_departure volume_path_go(struct volume *volume, const union addr *ad
 		return DEPARTURE_UNDER_WAY;
 	if (path->phase == PATH_LIVE && !are_quiet(path))
 		return DEPARTURE_WAITS;
+	if (path_is_found(path) && !(has_other(volume, path) && is_proven(path))) {
+		stay(path);
+		return DEPARTURE_DONE;
+	}
 	if (path->phase == PATH_LIVE && volume_path_has_unflushed(path))
 		return DEPARTURE_WANTS_FLUSH;
 	path->wish = PATH_WISH_GO;

@@ -26,6 +26,7 @@ const char *volume_path_state_name(enum volume_path_state state);
 
 struct volume_path_status {
 	union addr address;
+	bool is_found; /* by discovery, which removes it, too; else a user names it */
 	enum volume_path_state state;
 	uint64_t state_since_ns; /* clock_ns() */
 	bool wants_queues;	 /* its coming or going waits for the loops of queues */
@@ -42,6 +43,23 @@ struct volume_path_status {
 	struct error last_error;
 };
 
+enum {
+	VOLUME_SERVICES_MAX = 8, /* discovery controllers of a volume */
+};
+
+/* A discovery controller of a volume, as front ends see it. */
+struct volume_service_status {
+	union addr address;
+	const char *state;	 /* "connecting", "live", "lost" or "refused" */
+	uint64_t state_since_ns; /* clock_ns() */
+	bool is_referral;	 /* another one refers to it */
+	bool has_log;		 /* it was read, of this address; the rest is of the last one */
+	uint64_t generation;	 /* GENCTR */
+	uint64_t changed_ns;	 /* clock_ns(): when the last change was read */
+	unsigned n_portals;	 /* of the volume's subsystem */
+	struct error last_error;
+};
+
 /* Control thread. One more path, which connects as the others do. 0, or -errno with *error: it is
  * one already, there are VOLUME_PATHS_MAX, or the volume was never live. */
 int volume_path_add(struct volume *volume, const union addr *address, struct error *error);
@@ -53,10 +71,13 @@ int volume_path_leave(struct volume *volume, const union addr *address, bool is_
 		      struct error *error);
 
 enum volume_departure {
-	DEPARTURE_DONE,	      /* there is no such path (any more) */
+	DEPARTURE_DONE,	      /* there is no such path (any more), or it stays */
 	DEPARTURE_UNDER_WAY,  /* it is not used any more, and is being taken down */
 	DEPARTURE_WAITS,      /* it has I/O in flight, or a queue has no other: ask again soon */
 	DEPARTURE_WANTS_FLUSH /* it has acknowledged writes: ask again after a Flush on any queue */
 };
+/* Control thread. A path that leaves, because a user or discovery removes it, and for which
+ * volume_path_go is to be called. False: there is none. */
+bool volume_path_leaving(const struct volume *volume, union addr *ret_address);
 /* Control thread. A path that leaves goes, if nothing is to be waited for. */
 enum volume_departure volume_path_go(struct volume *volume, const union addr *address);

@@ -272,6 +272,11 @@ static void on_state(void *context, enum volume_state state)
 	log_debug("volume %s: %s", bridge->config->name, volume_state_name(state));
 }
 
+static void on_path(void *context)
+{
+	bridge_path_look(context);
+}
+
 static void on_changed(void *context)
 {
 	struct bridge *bridge = context;
@@ -302,6 +307,7 @@ static const struct volume_callbacks callbacks = {
 	.on_state = on_state,
 	.on_changed = on_changed,
 	.on_closed = on_closed,
+	.on_path = on_path,
 };
 
 /* ---- start and end of the process ----------------------------------------------------------- */

@@ -2,7 +2,8 @@
 /*
  * Paths of the volume, added and removed while it is used. Control loop only.
  *
- * A path that is added connects by itself. One that is removed leaves first: new I/O takes others.
+ * A path that is added connects by itself. One that is removed, here or by discovery, leaves first:
+ * new I/O takes others.
  * It is gone when nothing is in flight on it and a Flush has covered what it acknowledged, which
  * this file sends. `rblk path` asks for the status until the path is not in it any more.
  *
@@ -32,6 +33,13 @@ static void move(struct bridge *bridge, enum bridge_departure_state next)
 	states_move("departure", rules, &bridge->departure.state, next);
 }
 
+static void look(struct bridge *bridge);
+
+static void on_look(struct loop_timer *timer)
+{
+	look(container_of(timer, struct bridge, departure.look));
+}
+
 static void look_after(struct bridge *bridge, uint64_t ns)
 {
 	loop_timer_start(&bridge->loop, &bridge->departure.look, ns);
@@ -50,6 +58,23 @@ static void on_flushed(struct worker *worker, int error)
 	bridge_stop_goes_on(bridge);
 }
 
+static void begin(struct bridge *bridge, const union addr *address)
+{
+	bridge->departure.address = *address;
+	bridge->departure.look.on_expiry = on_look;
+	move(bridge, BRIDGE_DEPARTURE_WAITING);
+	look(bridge);
+}
+
+void bridge_path_look(struct bridge *bridge)
+{
+	union addr address;
+
+	if (bridge->state == BRIDGE_SERVING && bridge->departure.state == BRIDGE_DEPARTURE_NONE &&
+	    volume_path_leaving(bridge->volume, &address))
+		begin(bridge, &address);
+}
+
 static void look(struct bridge *bridge)
 {
 	struct list *workers = &bridge->pool.workers;
@@ -57,6 +82,7 @@ static void look(struct bridge *bridge)
 	switch (volume_path_go(bridge->volume, &bridge->departure.address)) {
 	case DEPARTURE_DONE:
 		move(bridge, BRIDGE_DEPARTURE_NONE);
+		bridge_path_look(bridge); /* another one may leave */
 		return;
 	case DEPARTURE_WANTS_FLUSH:
 		move(bridge, BRIDGE_DEPARTURE_FLUSHING);
@@ -67,11 +93,6 @@ static void look(struct bridge *bridge)
 		look_after(bridge, LOOK_NS);
 		return;
 	}
-}
-
-static void on_look(struct loop_timer *timer)
-{
-	look(container_of(timer, struct bridge, departure.look));
 }
 
 void bridge_path_stop(struct bridge *bridge)
@@ -130,14 +151,6 @@ static bool is_vouched(struct json_object *params)
 
 	json_object_object_get_ex(params, "dead", &value);
 	return json_object_get_boolean(value);
-}
-
-static void begin(struct bridge *bridge, const union addr *address)
-{
-	bridge->departure.address = *address;
-	bridge->departure.look.on_expiry = on_look;
-	move(bridge, BRIDGE_DEPARTURE_WAITING);
-	look(bridge);
 }
 
 int bridge_path_remove(struct bridge *bridge, struct json_object *params, struct error *error)

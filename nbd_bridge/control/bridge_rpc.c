@@ -177,6 +177,7 @@ static void put_paths(struct json_object *to, const struct volume_status *status
 		put_string(o, "state", volume_path_state_name(path->state));
 		put_seconds(o, "state_since_s",
 			    path->state_since_ns ? clock_ns() - path->state_since_ns : 0);
+		put_bool(o, "found", path->is_found);
 		put_bool(o, "used", path->is_used);
 		if (path->ana_state)
 			put_string(o, "ana_state", path->ana_state);
@@ -197,6 +198,34 @@ static void put_paths(struct json_object *to, const struct volume_status *status
 		json_append(array, o);
 	}
 	json_add(to, "path_list", array);
+}
+
+/* The discovery controllers of --find-paths, if there are some. */
+static void put_discovery(struct json_object *to, const struct volume_status *status)
+{
+	struct json_object *array = json_object_new_array();
+
+	for (unsigned i = 0; i < status->n_services; i++) {
+		const struct volume_service_status *service = &status->services[i];
+		struct json_object *o = json_object_new_object();
+		char address[ADDR_STRING_MAX];
+
+		put_string(o, "address", addr_format(address, &service->address));
+		put_string(o, "state", service->state);
+		put_seconds(o, "state_since_s", clock_ns() - service->state_since_ns);
+		put_bool(o, "referral", service->is_referral);
+		if (service->has_log) {
+			put_uint(o, "generation", service->generation);
+			put_seconds(o, "changed_s", clock_ns() - service->changed_ns);
+		} else {
+			json_add_null(o, "generation");
+			json_add_null(o, "changed_s");
+		}
+		put_uint(o, "portals", service->n_portals);
+		put_error(o, "last_error", &service->last_error);
+		json_append(array, o);
+	}
+	json_add(to, "discovery", array);
 }
 
 /* As they are now: paths may have been added and removed. */
@@ -223,6 +252,7 @@ static void put_association(struct json_object *o, const struct bridge *bridge,
 	put_seconds(o, "gives_up_in_s",
 		    volume_state_holds(status->state) ? status->gives_up_in_ns : UINT64_MAX);
 	put_paths(o, status);
+	put_discovery(o, status);
 	put_uint(o, "queues_live", status->n_queues_live);
 	put_uint(o, "reconnects", status->n_reconnects);
 	put_uint(o, "buffer_bytes_used", status->backed_bytes);

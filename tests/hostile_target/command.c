@@ -11,6 +11,7 @@
 
 #include "tests/hostile_target/auth.h"
 #include "tests/hostile_target/blocks.h"
+#include "tests/hostile_target/events.h"
 #include "tests/hostile_target/fake.h"
 #include "tests/hostile_target/logs.h"
 #include "tests/hostile_target/pair.h"
@@ -31,13 +32,8 @@ enum {
 	ATR = 1 << 17, /* in the result of Connect: authentication required */
 };
 
-static uint32_t cc;
 static uint16_t n_cntlids; /* given so far, from opt.cntlid on */
-static struct slot *aer;   /* the Asynchronous Event Request that is outstanding */
-static struct conn *aer_conn;
 static uint64_t n_blocks_now;
-static bool is_discovery;
-static bool has_changed, has_ana_changed;
 static unsigned n_held; /* commands, so far */
 
 static void done(struct slot *slot, unsigned status, uint64_t result)
@@ -61,6 +57,11 @@ static void done(struct slot *slot, unsigned status, uint64_t result)
 		return;
 	}
 	fabric_answer(slot);
+}
+
+void command_answer(struct slot *slot, unsigned status, uint64_t result)
+{
+	done(slot, status, result);
 }
 
 void command_done(struct slot *slot, unsigned status)
@@ -128,8 +129,8 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 			  rd16(c + 42), rd16(c + 44), conn->qid, conn->n_sq - 1);
 	if (data[256 + 223] || data[512 + 223])
 		violation("Connect: an NQN without its end");
-	is_discovery = strcmp(subnqn, DISCOVERY_NQN) == 0;
-	if (!is_discovery && strcmp(subnqn, opt.nqn) != 0) {
+	conn->is_discovery = strcmp(subnqn, DISCOVERY_NQN) == 0;
+	if (!conn->is_discovery && strcmp(subnqn, opt.nqn) != 0) {
 		done(slot, SC_PARAM, 256 | 1 << 16);
 		return;
 	}
@@ -146,8 +147,9 @@ static void connect_with_data(struct slot *slot, const uint8_t *data)
 		if (rd16(data + 16) != 0xffff)
 			violation("Connect: cntlid %04x", rd16(data + 16));
 		conn->cntlid = (uint16_t)(opt.cntlid + n_cntlids++);
-		resets_note_kato(rd32(c + 48));
-		cc = 0;
+		if (!conn->is_discovery)
+			resets_note_kato(rd32(c + 48));
+		conn->cc = 0;
 		auth_begin();
 		done(slot, 0, conn->cntlid | (opt.is_impostor ? ATR : 0));
 		return;
@@ -181,6 +183,7 @@ static void start_connect(struct slot *slot)
 static void property_get(struct slot *slot)
 {
 	enum action action = slot->rule ? slot->rule->action : ACT_NONE;
+	uint32_t cc = slot->conn->cc;
 	uint64_t csts;
 
 	switch (rd32(slot->capsule + 44)) {
@@ -206,6 +209,8 @@ static void property_get(struct slot *slot)
 
 static void property_set(struct slot *slot)
 {
+	uint32_t cc;
+
 	if (rd32(slot->capsule + 44) != 0x14) {
 		done(slot, SC_FIELD, 0);
 		return;
@@ -213,6 +218,7 @@ static void property_set(struct slot *slot)
 	cc = rd32(slot->capsule + 48);
 	if (cc & 1 && ((cc >> 16 & 15) != 6 || (cc >> 20 & 15) != 4))
 		violation("CC %08x", cc);
+	slot->conn->cc = cc;
 	done(slot, 0, 0);
 }
 
@@ -226,6 +232,7 @@ static void uuid_bytes(uint8_t *p)
 
 static void identify_ctrl(struct slot *slot)
 {
+	bool is_discovery = slot->conn->is_discovery;
 	uint8_t *d = slot->data;
 
 	pad(d + 4, 20, "FAKE0001");
@@ -234,7 +241,7 @@ static void identify_ctrl(struct slot *slot)
 	d[77] = (uint8_t)opt.mdts;
 	wr16(d + 78, slot->conn->cntlid);
 	wr32(d + 80, 0x10400);
-	wr32(d + 92, 1 << 8 | (opt.ana ? 1 << 11 : 0));
+	wr32(d + 92, is_discovery ? 1u << 31 : 1u << 8 | (opt.ana ? 1 << 11 : 0));
 	if (opt.ana) {
 		d[76] = 0x0b;
 		d[342] = 10;
@@ -337,7 +344,7 @@ static void look_at_ana_flags(uint8_t flags)
 	if (!(flags & 1))
 		violation("ANA log with all NSIDs");
 	if (!(flags & 0x80))
-		has_ana_changed = false;
+		events_clear(NOTICE_ANA);
 }
 
 static void get_log(struct slot *slot)
@@ -353,9 +360,11 @@ static void get_log(struct slot *slot)
 	slot->out = slot->data;
 	slot->n_out = n;
 	if (c[40] == 0x04) {
-		wr32(slot->data, has_changed ? opt.nsid : 0);
-		has_changed = false;
+		wr32(slot->data, events_are_pending(NOTICE_NS) ? opt.nsid : 0);
+		events_clear(NOTICE_NS);
 	} else if (c[40] == 0x70) {
+		if (!(c[41] & 0x80))
+			events_clear(NOTICE_DISCOVERY);
 		is_there = logs_discovery(slot, offset, n);
 	} else if (c[40] == 0x02) {
 		wr64(slot->data + 112, opt.cycles);
@@ -477,45 +486,7 @@ void command_have_data(struct slot *slot)
 		connect_with_data(slot, slot->data);
 }
 
-/* ---- events ---- */
-
-static void notify(void)
-{
-	struct slot *slot = aer;
-
-	has_changed = true;
-	aer = NULL;
-	if (slot && !aer_conn->is_dead)
-		done(slot, 0, 0x00040002);
-}
-
-static void notify_ana(void)
-{
-	struct slot *slot = aer;
-
-	has_ana_changed = true;
-	aer = NULL;
-	if (slot && !aer_conn->is_dead)
-		done(slot, 0, 0x000c0302);
-}
-
-static void start_aer(struct slot *slot)
-{
-	if (aer && aer_conn == slot->conn)
-		violation("a second Asynchronous Event Request");
-	aer = slot;
-	aer_conn = slot->conn;
-	if (has_changed)
-		notify(); /* events that occurred without an outstanding request */
-	else if (has_ana_changed)
-		notify_ana();
-}
-
-void command_forget(const struct conn *conn)
-{
-	if (conn == aer_conn)
-		aer = NULL;
-}
+/* ---- lines of stdin ---- */
 
 static void release(void)
 {
@@ -529,26 +500,32 @@ static void release(void)
 
 void command_line(char *line)
 {
+	unsigned n = n_held;
+
 	if (strncmp(line, "resize ", 7) == 0) {
 		n_blocks_now = strtoull(line + 7, NULL, 10);
-		notify();
+		events_notify(NOTICE_NS);
 	} else if (strncmp(line, "uuid ", 5) == 0) {
 		opt.uuid_seed = (unsigned)strtoul(line + 5, NULL, 10);
 	} else if (strncmp(line, "ana ", 4) == 0) {
 		opt.ana = (unsigned)strtoul(line + 4, NULL, 10);
-		notify_ana();
+		events_notify(NOTICE_ANA);
 	} else if (strncmp(line, "quiet-ana ", 10) == 0) {
 		opt.ana = (unsigned)strtoul(line + 10, NULL, 10);
 	} else if (strcmp(line, "finish-resets") == 0) {
 		resets_finish();
 	} else if (strcmp(line, "notify") == 0) {
-		notify();
+		events_notify(NOTICE_NS);
+	} else if (logs_line(line)) {
+		events_notify(NOTICE_DISCOVERY);
+	} else if (strcmp(line, "reads") == 0) {
+		n = logs_reads();
 	} else if (strcmp(line, "drop") == 0) {
 		fabric_disconnect_all();
 	} else if (strcmp(line, "release") == 0) {
 		release();
 	}
-	printf("ok %u\n", n_held);
+	printf("ok %u\n", n);
 	fflush(stdout);
 }
 
@@ -678,7 +655,7 @@ static void run(struct slot *slot)
 		done(slot, 0, 0);
 		return;
 	case EV_AER:
-		start_aer(slot);
+		events_start(slot);
 		return;
 	case EV_READ:
 	case EV_WRITE:

@@ -34,6 +34,8 @@ struct options {
 	unsigned entries;			   /* of the discovery log */
 	unsigned shrinks;  /* at which read discovery and ANA log become short; 0: never */
 	unsigned restless; /* 1: they change at each read of the header */
+	unsigned claims;   /* records that the discovery log says it has; 0: as it has */
+	unsigned chatty;   /* 1: discovery notifies without end */
 	bool has_cns6, read_only, no_vwc, is_impostor;
 };
 
@@ -58,7 +60,10 @@ struct slot {
 struct conn {
 	struct rdma_cm_id *id;
 	unsigned index, qid, n_sq, n_slots, n_in_flight, sqhd;
-	uint16_t cntlid;	     /* 0: no Connect yet */
+	uint16_t cntlid; /* 0: no Connect yet */
+	bool is_discovery;
+	uint32_t cc;
+	struct slot *aer;	     /* the Asynchronous Event Request that is outstanding; NULL */
 	uint8_t *memory, *busy_cids; /* busy_cids: bitmap */
 	struct ibv_mr *mr;
 	struct slot *slots, *first; /* first: a Compare whose Write must be next */
@@ -84,5 +89,5 @@ void command_start(struct slot *slot);
 void command_have_data(struct slot *slot);
 /* Answers with this status, or as the command's rule says. */
 void command_done(struct slot *slot, unsigned status);
-void command_forget(const struct conn *conn); /* it is about to be freed */
-void command_line(char *line);		      /* a line of stdin: the listed commands */
+void command_answer(struct slot *slot, unsigned status, uint64_t result); /* likewise */
+void command_line(char *line); /* a line of stdin: the listed commands */

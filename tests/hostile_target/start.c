@@ -45,7 +45,8 @@ static bool take_option(const char *arg)
 		{"cntlid", &opt.cntlid},   {"ana_groups", &opt.ana_groups},
 		{"compare", &opt.compare}, {"entries", &opt.entries},
 		{"shrinks", &opt.shrinks}, {"restless", &opt.restless},
-		{"fua", &opt.fua},
+		{"fua", &opt.fua},	   {"claims", &opt.claims},
+		{"chatty", &opt.chatty},
 	};
 	const char *equals = strchr(arg, '=');
 	size_t n = equals ? (size_t)(equals - arg) : 0;

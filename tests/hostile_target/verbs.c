@@ -79,7 +79,6 @@ static bool make_slots(struct conn *conn)
 static void free_conn(struct conn *conn)
 {
 	conns[conn->index] = NULL;
-	command_forget(conn);
 	if (conn->id->qp)
 		rdma_destroy_qp(conn->id);
 	rdma_destroy_id(conn->id);

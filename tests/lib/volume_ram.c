@@ -223,6 +223,11 @@ int volume_path_leave(struct volume *volume, const union addr *address, bool is_
 	return volume_path_add(volume, address, error);
 }
 
+bool volume_path_leaving(const struct volume *volume, union addr *ret_address)
+{
+	return false;
+}
+
 enum volume_departure volume_path_go(struct volume *volume, const union addr *address)
 {
 	return DEPARTURE_DONE;

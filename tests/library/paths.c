@@ -207,11 +207,12 @@ static void other_namespace(const char *uri, const char *other)
 static void finds(const char *uri, const char *other)
 {
 	struct rblk_volume *volume = must_open(uri, "find-paths", "1");
-	char text[80];
+	char text[120];
 
-	snprintf(text, sizeof(text), "\"address\": \"%s\"", other);
-	expect(count(volume, text) == 1 && count(volume, "\"address\"") == 2);
 	wait_status(volume, "\"paths_live\": 2");
+	snprintf(text, sizeof(text), "\"address\": \"%s\", \"state\": \"live\", \"found\": true",
+		 other);
+	expect(count(volume, text) == 1 && count(volume, "\"used\"") == 2);
 	expect(rblk_close(volume) == 0);
 }
 
@@ -224,7 +225,7 @@ static void finds_by_other(const char *uri, const char *other)
 
 	refused(rblk_open(uri, options + 2, &volume, &e), -EHOSTUNREACH, &e);
 	expect(rblk_open(uri, options, &volume, &e) == 0);
-	expect(count(volume, "\"address\"") == 2 && count(volume, "\"paths_live\": 1") == 1);
+	expect(count(volume, "\"used\"") == 2 && count(volume, "\"paths_live\": 1") == 1);
 	expect(rblk_close(volume) == 0);
 }
 

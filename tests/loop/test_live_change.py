@@ -403,7 +403,7 @@ def names_each_loss(scratch):
                     extra=f"hosts: [{{name: db1, nqn: '{HOST}'}}, {{name: db2, nqn: '{STRANGER}'}}]",
                     subsystem_extra="allow_hosts: [db1, db2]\n    ana_groups: [{id: 1}]")
     q = f"name: q, address: 127.0.0.1, port: {target.port}"
-    one = Volume(target, 1, "one", "--hostnqn", HOST, "--find-paths")
+    one = Volume(target, 1, "one", "--hostnqn", HOST, "--path", f"127.0.0.1:{second}")
     done = rblk(scratch, "attach", f"{NQN}@127.0.0.1:{second}", "--ns", "2", "--name", "two", "--frontend", "socket",
                 "--hostnqn", STRANGER)
     expect(done.stdout, "attached")

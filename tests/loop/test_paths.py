@@ -85,6 +85,49 @@ def two_portals(scratch):
     target.stop()
 
 
+def follows_discovery(scratch):
+    """Portals come and go by apply and by drain while fio verifies: the paths of the volume do, too."""
+    port = free_port()
+    target = Target(scratch, [f"nsid: 1, ram: 64MiB, {LASTING}"])
+    volume = Volume(target, 1, None, "--find-paths", "--policy", "round-robin")
+    process = start_fio(scratch, volume.uri, *LOAD, *FLUSHES)
+    with open(target.config, encoding="utf-8") as f:
+        before = f.read()
+    after = before.replace("portals:\n", f"portals:\n  - {{name: q, address: 127.0.0.1, port: {port}}}\n")
+    found = f"127.0.0.1:{port}"
+
+    def have(*addresses):
+        wait_until(lambda: [path["address"] for path in paths(volume)] == [target.address, *addresses]
+                   and n_live(volume) == 1 + len(addresses), f"paths are {addresses} and the first one")
+        expect_equal([path["found"] for path in paths(volume)], [False] + [True] * len(addresses), "found")
+        still_runs(process)
+
+    def ctl(*arguments):
+        run(RBLKCTL, *arguments, "--socket", target.control, env=scratch.env)
+
+    def apply(config):
+        with open(target.config, "w", encoding="utf-8") as f:
+            f.write(config)
+        ctl("apply")
+
+    apply(after)
+    have(found)
+    text = rblk(scratch, "status", volume.name).stdout
+    expect(re.search(rf"paths +\\\n +\+- {target.address}: live.*\n +\+- {found}: live, found, ", text),
+           f"no tree of paths in\n{text}")
+    expect(re.search(rf"discovery +{target.address}: live for .*, 2 portals, changed .* ago\n", text),
+           f"no line of discovery in\n{text}")
+    ctl("drain", "q")
+    have()
+    ctl("drain", "q", "--undo")
+    have(found)
+    apply(before)
+    have()
+    expect_equal(volume.status()["discovery"][0]["portals"], 1, "portals in the log")
+    finish(process, volume)
+    target.stop()
+
+
 def killed(scratch):
     """kill -9 of each rblkd of a pair in turn."""
     pair_of = pair(scratch)
@@ -346,6 +389,7 @@ def mistakes(scratch):
 
 run_cases([
     ("two portals of one rblkd", two_portals),
+    ("paths that follow discovery", follows_discovery),
     ("kill -9 of either of two", killed),
     ("either of two stopped", stopped),
     ("policies", policies),

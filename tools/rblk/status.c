@@ -111,34 +111,76 @@ static void print_fencing(struct json_object *status)
 	print_text("fencing", text);
 }
 
-/* "live (optimized), 1234 commands, 310 us, 2 in flight, 1 loss", a line each, where there are
- * several. */
+static void print_reason(struct json_object *o)
+{
+	struct json_object *error = NULL;
+
+	if (strcmp(json_text(o, "state"), "live") != 0 &&
+	    json_object_object_get_ex(o, "last_error", &error) && error)
+		print_text("", json_text(error, "message"));
+}
+
+/* " +- 10.0.0.1:4420: live (optimized), 1234 commands, 310 us, lost 2 times", and why it is not. */
+static void print_path(struct json_object *o)
+{
+	char text[256], ana[48] = "", latency[UNITS_MAX + 8] = "", losses[64] = "";
+	char pace[UNITS_MAX];
+	uint64_t ns = json_number(o, "latency_ns"), n_losses = json_number(o, "losses");
+
+	if (*json_text(o, "ana_state"))
+		snprintf(ana, sizeof(ana), " (%s)", json_text(o, "ana_state"));
+	if (ns)
+		snprintf(latency, sizeof(latency), ", %s", units_format_duration(pace, ns));
+	if (n_losses)
+		snprintf(losses, sizeof(losses), ", lost %" PRIu64 " times", n_losses);
+	snprintf(text, sizeof(text), " +- %s: %s%s%s, %s commands%s%s", json_text(o, "address"),
+		 json_text(o, "state"), ana, strcmp(json_text(o, "found"), "true") ? "" : ", found",
+		 json_text(o, "commands"), latency, losses);
+	print_text("", text);
+	print_reason(o);
+}
+
+/* The paths are a tree, as `nvme list-subsys` draws it. */
 static void print_paths(struct json_object *status)
 {
-	struct json_object *paths = NULL, *error = NULL;
-	char text[256], ana[48], latency[UNITS_MAX + 8], losses[64], pace[UNITS_MAX];
+	struct json_object *paths = NULL, *services = NULL;
+	bool has_services = json_object_object_get_ex(status, "discovery", &services) &&
+			    json_object_array_length(services) > 0;
 
 	if (!json_object_object_get_ex(status, "path_list", &paths) ||
-	    json_object_array_length(paths) < 2)
+	    (json_object_array_length(paths) < 2 && !has_services))
 		return;
-	for (unsigned i = 0; i < json_object_array_length(paths); i++) {
-		struct json_object *o = json_object_array_get_idx(paths, i);
-		uint64_t ns = json_number(o, "latency_ns"), n_losses = json_number(o, "losses");
+	print_text("paths", "\\");
+	for (unsigned i = 0; i < json_object_array_length(paths); i++)
+		print_path(json_object_array_get_idx(paths, i));
+}
 
-		latency[0] = losses[0] = ana[0] = '\0';
-		if (*json_text(o, "ana_state"))
-			snprintf(ana, sizeof(ana), " (%s)", json_text(o, "ana_state"));
-		if (ns)
-			snprintf(latency, sizeof(latency), ", %s", units_format_duration(pace, ns));
-		if (n_losses)
-			snprintf(losses, sizeof(losses), ", lost %" PRIu64 " times", n_losses);
-		snprintf(text, sizeof(text), "%s: %s%s, %s commands%s%s", json_text(o, "address"),
-			 json_text(o, "state"), ana, json_text(o, "commands"), latency, losses);
-		print_text("path", text);
-		if (strcmp(json_text(o, "state"), "live") != 0 &&
-		    json_object_object_get_ex(o, "last_error", &error) && error)
-			print_text("", json_text(error, "message"));
-	}
+/* "10.0.0.1:4420: live for 5min, 2 portals, changed 3s ago" */
+static void print_service(struct json_object *o)
+{
+	bool is_referral = !strcmp(json_text(o, "referral"), "true");
+	char text[256], since[UNITS_MAX], changed[UNITS_MAX + 24] = "", time[UNITS_MAX];
+
+	if (*json_text(o, "changed_s"))
+		snprintf(changed, sizeof(changed), ", changed %s ago",
+			 units_format_duration(time, json_number(o, "changed_s") * NSEC_PER_SEC));
+	snprintf(text, sizeof(text), "%s%s: %s for %s, %s portal%s%s", is_referral ? " +- " : "",
+		 json_text(o, "address"), json_text(o, "state"),
+		 units_format_duration(since, json_number(o, "state_since_s") * NSEC_PER_SEC),
+		 json_text(o, "portals"), json_number(o, "portals") == 1 ? "" : "s", changed);
+	print_text(is_referral ? "" : "discovery", text);
+	print_reason(o);
+}
+
+/* The discovery controllers that the paths follow; below the first those to which it refers. */
+static void print_discovery(struct json_object *status)
+{
+	struct json_object *services = NULL;
+
+	if (!json_object_object_get_ex(status, "discovery", &services))
+		return;
+	for (unsigned i = 0; i < json_object_array_length(services); i++)
+		print_service(json_object_array_get_idx(services, i));
 }
 
 /* It stays after the connection is back, so its age tells old from new. */
@@ -169,6 +211,7 @@ static void print_association(struct json_object *status)
 		 json_text(status, "cntlid"), json_text(status, "reconnects"));
 	print_text("queues", text);
 	print_paths(status);
+	print_discovery(status);
 	if (json_number(status, "paths") < 2 &&
 	    json_object_object_get_ex(status, "ana_state", &ana) && ana) {
 		snprintf(text, sizeof(text), "%s (ANA group %s)", json_text(status, "ana_state"),

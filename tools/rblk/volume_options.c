@@ -301,6 +301,7 @@ static int apply_connection(const struct volume_options *o, struct volume_config
 	config->queue_size = (unsigned)o->queue_size;
 	config->has_windows = o->has_windows;
 	config->fails_on_denial = o->fails_on_denial;
+	config->finds_paths = o->finds_paths;
 	config->fence = (enum volume_fence)o->fence;
 	config->keep_alive_ns = o->keep_alive_ns;
 	config->io_timeout_ns = o->io_timeout_ns;

@@ -488,10 +488,10 @@ void proof_on_idle(struct path *path)
 
 		if (p->serial != path->serial)
 			continue;
-		if (path->n_taken_back)
-			consider_all(volume, p);
-		else
+		if (!path->n_taken_back)
 			forget(volume, p);
+		else if (p->state == PREDECESSOR_NEW) /* not of a path that was lost before */
+			consider_all(volume, p);
 	}
 	go_on(volume);
 }

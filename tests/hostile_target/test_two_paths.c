@@ -127,6 +127,44 @@ static void the_volume_gives_up_after_the_last_path(void **state)
 	paths_end();
 }
 
+/* ---- removing a path that was lost ---------------------------------------------------------- */
+
+static void remove_path(const union addr *address)
+{
+	struct error error;
+
+	assert_int_equal(volume_path_leave(client.volume, address, false, &error), 0);
+	while (volume_path_go(client.volume, address) != DEPARTURE_DONE)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+}
+
+/* Nothing can prove that its write is over: the write waits until a person says so. */
+static void a_lost_path_with_a_write_is_removed(void **state)
+{
+	struct job jobs[2];
+	struct error error;
+	union addr second;
+
+	paths_begin(2, 1, ARGS("write=silence"));
+	second = paths_status().paths[1].address;
+	for (unsigned i = 0; i < 2; i++)
+		job_start(&jobs[i], &client, VOLUME_WRITE, i * PIECE, PIECE, buffer);
+	while (paths_status().paths[1].n_in_flight != 1 || paths_status().paths[0].n_in_flight)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+	target_kill(&targets[1]);
+	paths_wait(1, VOLUME_PATH_LOST);
+	while (paths_status().fencing.state != FENCING_UNKNOWN)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+	remove_path(&second);
+	assert_int_equal(paths_status().n_paths, 1);
+	assert_int_equal(jobs[0].is_done + jobs[1].is_done, 1);
+	assert_int_equal(paths_status().fencing.state, FENCING_UNKNOWN);
+	assert_int_equal(volume_path_leave(client.volume, &second, true, &error), 0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(job_wait(&jobs[i], PATIENCE_MS), 0);
+	paths_end();
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(void)
@@ -137,6 +175,7 @@ int main(void)
 		CASE(other_namespaces_are_refused),
 		CASE(too_few_queues_are_refused),
 		CASE(the_volume_gives_up_after_the_last_path),
+		CASE(a_lost_path_with_a_write_is_removed),
 	};
 
 	return cmocka_run_group_tests_name("two_paths", tests, NULL, NULL);

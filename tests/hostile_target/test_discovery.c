@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "initiator/control/discover.h"
+#include "initiator/control/proof.h"
 #include "tests/hostile_target/paths.h"
 
 static void test_discovery(void **state)
@@ -323,6 +324,55 @@ static void a_path_with_unproven_writes_stays(void **state)
 	paths_end();
 }
 
+static bool is_leaving(const struct volume_status *status)
+{
+	return status->paths[1].state == VOLUME_PATH_LEAVING;
+}
+
+static bool is_second_lost(const struct volume_status *status)
+{
+	return status->paths[1].state == VOLUME_PATH_LOST;
+}
+
+static bool has_read_on_second(const struct volume_status *status)
+{
+	return status->paths[1].n_in_flight == 1 && !status->paths[0].n_in_flight;
+}
+
+/* It is lost while it leaves, with acknowledged writes: it stays, and goes after their Flush. */
+static void a_path_with_unflushed_writes_stays(void **state)
+{
+	struct job reads[2];
+
+	follow(NULL);
+	target_stop(&targets[1]);
+	paths_start_again(1, ARGS("read=hold"));
+	find_second();
+	while (!paths_status().paths[1].n_queues_live)
+		loop_turn(&world, 10 * NSEC_PER_MSEC);
+	paths_write_to_each();
+	assert_true(paths_status().paths[1].has_unflushed);
+	for (unsigned i = 0; i < 2; i++)
+		job_start(&reads[i], &client, VOLUME_READ, 0, PIECE, buffer);
+	wait_for(has_read_on_second, "a read is held");
+	SAY(0, "list", 0);
+	wait_for(is_leaving, "the second path leaves");
+	target_kill(&targets[1]);
+	wait_for(is_second_lost, "it is lost, and stays");
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(job_wait(&reads[i], PATIENCE_MS), 0);
+	proof_vouch(client.volume, &paths_status().paths[1].address); /* not of its cache */
+	for (unsigned i = 0; i < 12; i++) {			      /* it is looked at again */
+		world_run(100);
+		see_off();
+	}
+	assert_int_equal(paths_status().n_paths, 2);
+	assert_int_equal(paths_state_of(1), VOLUME_PATH_LOST);
+	paths_start_again(1, NULL);
+	wait_for(is_one, "the second path is gone");
+	paths_end();
+}
+
 /* ---- hostile logs --------------------------------------------------------------------------- */
 
 /* At most so many reads of pieces a second, and as many as those of `grace` seconds at once. */
@@ -423,6 +473,7 @@ int main(int argc, char **argv)
 		CASE(a_lost_service_comes_back),
 		CASE(the_last_path_that_serves_stays),
 		CASE(a_path_with_unproven_writes_stays),
+		CASE(a_path_with_unflushed_writes_stays),
 		CASE(logs_that_never_rest_do_not_spin),
 		CASE(logs_without_sense_are_refused),
 		CASE(a_volume_takes_few_of_many),

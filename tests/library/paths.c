@@ -204,6 +204,16 @@ static void other_namespace(const char *uri, const char *other)
 
 /* ---- discovery ---- */
 
+/* Has the test do something, and waits for it. */
+static void ask(const char *what)
+{
+	char line[16];
+
+	puts(what);
+	fflush(stdout);
+	expect(fgets(line, sizeof(line), stdin));
+}
+
 static void finds(const char *uri, const char *other)
 {
 	struct rblk_volume *volume = must_open(uri, "find-paths", "1");
@@ -213,6 +223,10 @@ static void finds(const char *uri, const char *other)
 	snprintf(text, sizeof(text), "\"address\": \"%s\", \"state\": \"live\", \"found\": true",
 		 other);
 	expect(count(volume, text) == 1 && count(volume, "\"used\"") == 2);
+	ask("refer no more");
+	wait_status(volume, "\"paths\": 1");
+	ask("refer");
+	wait_status(volume, "\"paths_live\": 2");
 	expect(rblk_close(volume) == 0);
 }
 
@@ -230,16 +244,6 @@ static void finds_by_other(const char *uri, const char *other)
 }
 
 /* ---- a target that is stopped ---- */
-
-/* Has the test do something, and waits for it. */
-static void ask(const char *what)
-{
-	char line[16];
-
-	puts(what);
-	fflush(stdout);
-	expect(fgets(line, sizeof(line), stdin));
-}
 
 /* The Flush that the path needs is on the wire when its queue is closed; another queue sends the
  * next. */

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (BUILD, IS_SANITIZED, NQN, PATIENCE, ROOT, SANITIZER_REPORT, expect, expect_equal,  # noqa: E402
+from harness import (BUILD, IS_SANITIZED, NQN, PATIENCE, RBLKCTL, ROOT, SANITIZER_REPORT, expect, expect_equal,  # noqa: E402
                      run, run_cases)
 from pair import pair  # noqa: E402
 
@@ -99,9 +99,20 @@ def test_lost(scratch):
 
 
 def test_finds(scratch):
-    """By the referral of the first target; and by the second, when the first does not answer."""
+    """By the referral of the first target, as it comes and goes; and by the second, when the first does not answer."""
     left, right = pair(scratch)
-    finish(start(scratch, "finds", left, right))
+    with open(left.config, encoding="utf-8") as f:
+        refers = f.read()
+    alone = "".join(line for line in refers.splitlines(True) if not line.startswith("discovery:"))
+    program = start(scratch, "finds", left, right)
+    for word, config in (("refer no more", alone), ("refer", refers)):
+        expect_equal(read(program), word, "what the program waits for")
+        with open(left.config, "w", encoding="utf-8") as f:
+            f.write(config)
+        run(RBLKCTL, "apply", "--socket", left.control, env=scratch.env)
+        program.stdin.write("\n")
+        program.stdin.flush()
+    finish(program)
     left.kill()
     finish(start(scratch, "finds_by_other", left, right))
     stop(right)

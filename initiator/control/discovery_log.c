@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -112,10 +111,4 @@ bool discovery_portal(const struct discover_record *record, const char *subnqn,
 bool discovery_referral(const struct discover_record *record, union addr *ret_address)
 {
 	return record->subtype == NVMF_SUBTYPE_REFERRAL && parse_address(record, ret_address);
-}
-
-void discover_result_release(struct discover_result *result)
-{
-	free(result->records);
-	*result = (struct discover_result){0};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "base/addr.h"
 #include "initiator/control/volume_config.h"
@@ -39,4 +40,8 @@ bool discovery_portal(const struct discover_record *record, const char *subnqn,
 		      union addr *ret_address);
 bool discovery_referral(const struct discover_record *record, union addr *ret_address);
 
-void discover_result_release(struct discover_result *result);
+static inline void discover_result_release(struct discover_result *result)
+{
+	free(result->records);
+	*result = (struct discover_result){0};
+}

@@ -403,7 +403,7 @@ static void take_apart(struct daemon *d)
 }
 
 /* The service goes on in another process. */
-static void hand_over(struct daemon *d)
+static enum exit_code hand_over(struct daemon *d, enum exit_code code)
 {
 	char text[64];
 
@@ -414,6 +414,7 @@ static void hand_over(struct daemon *d)
 	/* Otherwise the end of this process may look like that of the service. */
 	sd_notify_barrier(0, BARRIER_US);
 #endif
+	return predecessor_has_outlived(&d->predecessor) ? EXIT_FAILED : code;
 }
 
 enum exit_code daemon_end(struct daemon *d, enum exit_code code)
@@ -424,7 +425,7 @@ enum exit_code daemon_end(struct daemon *d, enum exit_code code)
 		code = EXIT_FAILED;
 	take_apart(d);
 	if (predecessor_is_ending(&d->predecessor))
-		hand_over(d);
+		code = hand_over(d, code);
 	predecessor_free(&d->predecessor);
 	target_deinit(&d->target);
 	return code;

@@ -3,7 +3,6 @@
 side dies at any step, one of the two serves."""
 
 import array
-import ctypes
 import fcntl
 import json
 import os
@@ -17,55 +16,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SOFTRDMA, VERIFY, Target, Volume, ask, expect,  # noqa: E402
                      expect_equal, fio, run, run_cases, start_fio, wait_until, with_fabric)
+from successor import upgrade  # noqa: E402
 
 FAILED, BUSY = 1, 5
 MIB = 1 << 20
-# A successor is the child of a process that ends; so that the harness can wait for it, it becomes ours.
-PR_SET_CHILD_SUBREAPER = 36
-ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-class Child:
-    """Of the harness's Target, in place of its Popen: the process that has taken over."""
-
-    def __init__(self, pid):
-        self.pid = pid
-        self.returncode = None
-
-    def poll(self):
-        return self.wait(os.WNOHANG)
-
-    def wait(self, timeout=0):
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG if timeout == os.WNOHANG else 0)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def send_signal(self, number):
-        os.kill(self.pid, number)
-
-    def terminate(self):
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self):
-        self.send_signal(signal.SIGKILL)
-
-
-def upgrade(target, status=0):
-    """Returns the answer; the target is the process that serves afterwards."""
-    done = run(RBLKCTL, "upgrade", "-o", "json", check=False, timeout=PATIENCE,
-               env=dict(target.scratch.env, RBLK_CONTROL_SOCKET=target.control))
-    expect_equal(done.returncode, status, f"exit status of rblkctl upgrade: {done.stdout}{done.stderr}")
-    follow(target)
-    return json.loads(done.stdout)
-
-
-def follow(target):
-    pid = wait_until(target.status, "rblkd answers")["pid"]
-    if pid != target.process.pid:
-        expect_equal(target.process.wait(PATIENCE), 0, "exit status of the rblkd before")
-        target.process = Child(pid)
 
 
 def export_of(scratch, size=32):

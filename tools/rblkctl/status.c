@@ -257,23 +257,27 @@ static void print_stores(struct json_object *stores)
 	print_alike(stores, describe_state);
 }
 
-/* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
- * for every subsystem. Then the associations that have ended, and wait for their disks: hosts that
- * use Cross-Controller Reset, or connect again, wait for these, too. */
 /* Not of one that went well. */
 static void print_upgrade(struct json_object *upgrade)
 {
 	const char *state = upgrade ? answer_string(upgrade, "state") : "done";
 
-	if (!strcmp(state, "failed") || !strcmp(state, "undone"))
+	if (!strcmp(state, "done")) {
+		if (upgrade && answer_member(upgrade, "reason"))
+			printf("\nthe last upgrade: %s\n", answer_string(upgrade, "reason"));
+	} else if (!strcmp(state, "failed") || !strcmp(state, "undone")) {
 		printf("\nthe last upgrade %s: %s\n",
 		       strcmp(state, "failed") ? "was undone" : "failed",
 		       answer_string(upgrade, "reason"));
-	else if (strcmp(state, "done") != 0)
+	} else {
 		printf("\nupgrade: %s; process %" PRIu64 " takes over\n", state,
 		       answer_number(upgrade, "successor"));
+	}
 }
 
+/* Whether an old write of a host can land after a newer one: in one line, if the answer is the same
+ * for every subsystem. Then the associations that have ended, and wait for their disks: hosts that
+ * use Cross-Controller Reset, or connect again, wait for these, too. */
 static void print_fencing(struct json_object *fencing)
 {
 	struct json_object *quiescing = answer_member(fencing, "quiescing");

@@ -77,12 +77,24 @@ static struct json_object *wait_for_end(struct upgrade *u)
 	}
 }
 
+/* Done, and all has been handed over. */
+static bool is_done(struct json_object *upgrade)
+{
+	return upgrade && !strcmp(answer_string(upgrade, "state"), "done") &&
+	       !answer_member(upgrade, "reason");
+}
+
 static int report(const struct upgrade *u, struct json_object *status)
 {
 	struct json_object *upgrade = answer_member(status, "upgrade");
-	const char *state = upgrade ? answer_string(upgrade, "state") : "-";
 
-	if (strcmp(state, "done") != 0)
+	if (!is_done(upgrade) && answer_number(status, "pid") == u->successor)
+		return fail_with("rblkctl upgrade", EXIT_FAILED, "the log of rblkd has the rest",
+				 "%s; rblkd %s (process %llu) serves",
+				 upgrade ? answer_string(upgrade, "reason") : "no upgrade",
+				 answer_string(status, "version"),
+				 (unsigned long long)u->successor);
+	if (!is_done(upgrade))
 		return fail_with("rblkctl upgrade", EXIT_FAILED, "the log of rblkd has the rest",
 				 "%s; rblkd %s (process %llu) serves as before",
 				 upgrade ? answer_string(upgrade, "reason") : "no upgrade",
@@ -123,8 +135,7 @@ static int finish(struct upgrade *u)
 		json_object_object_add(upgrade, "schema",
 				       json_object_get(answer_member(status, "schema")));
 		output_json(upgrade);
-		r = upgrade && !strcmp(answer_string(upgrade, "state"), "done") ? EXIT_OK
-										: EXIT_FAILED;
+		r = is_done(upgrade) ? EXIT_OK : EXIT_FAILED;
 	} else {
 		r = report(u, status);
 	}

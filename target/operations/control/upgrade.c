@@ -37,7 +37,8 @@ struct json_object *control_show_upgrade(const struct target *target)
 	const struct successor *s = target->successor;
 	struct json_object *o;
 
-	if (!p || (p->state == PREDECESSOR_RESTS && !*p->failure.message && !*s->version_before))
+	if (!p ||
+	    (p->state == PREDECESSOR_RESTS && !*p->failure.message && s->state != SUCCESSOR_SERVES))
 		return NULL;
 	o = json_object_new_object();
 	if (p->state != PREDECESSOR_RESTS) {
@@ -48,8 +49,9 @@ struct json_object *control_show_upgrade(const struct target *target)
 		control_add_string(o, "reason", p->failure.message);
 	} else {
 		control_add_string(o, "state", *s->undone ? "undone" : "done");
-		control_add_string(o, "reason", *s->undone ? s->undone : NULL);
-		control_add_string(o, "version_before", s->version_before);
+		control_add_string(o, "reason", *s->undone ? s->undone : s->loss);
+		control_add_string(o, "version_before",
+				   *s->version_before ? s->version_before : NULL);
 		control_add_number(o, "held_ms", s->held_ns / NSEC_PER_MSEC);
 	}
 	return o;

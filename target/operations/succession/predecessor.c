@@ -64,15 +64,26 @@ bool predecessor_is_ending(const struct predecessor *p)
 
 static void on_limit(struct loop_timer *timer);
 
-void predecessor_init(struct predecessor *p, struct target *target, char *const *argv)
+/* Where the program of this process was installed. If it has started again, another one may be
+ * there by now, and the kernel marks the path. NULL: out of memory. */
+static char *find_program(void)
 {
+	static const char mark[] = " (deleted)";
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	size_t length = n > 0 ? (size_t)n : 0;
 
+	path[length] = '\0';
+	if (length > sizeof(mark) && !strcmp(path + length - strlen(mark), mark))
+		path[length - strlen(mark)] = '\0';
+	return strdup(path);
+}
+
+void predecessor_init(struct predecessor *p, struct target *target, char *const *argv)
+{
 	*p = (struct predecessor){
 		.target = target, .argv = argv, .socket.fd = -1, .limit.on_expiry = on_limit};
-	path[n > 0 ? n : 0] = '\0';
-	p->path = strdup(path);
+	p->path = find_program();
 }
 
 static void forget_successor(struct predecessor *p)
@@ -419,4 +430,13 @@ void predecessor_finish(struct predecessor *p)
 	if (!is_serving(p))
 		start_again(p);
 	log_info("upgrade: process %d serves", p->successor_pid);
+}
+
+bool predecessor_has_outlived(struct predecessor *p)
+{
+	if (waitpid(p->successor_pid, NULL, WNOHANG) != p->successor_pid)
+		return false;
+	log_err("upgrade: process %d has died after it served", p->successor_pid);
+	p->successor_pid = 0;
+	return true;
 }

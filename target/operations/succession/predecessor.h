@@ -63,6 +63,9 @@ void predecessor_collect(struct predecessor *predecessor);
 void predecessor_give(struct predecessor *predecessor);
 /* The last of this process: returns when the successor serves. Otherwise it starts again. */
 void predecessor_finish(struct predecessor *predecessor);
+/* Whether the successor has died since. Its hosts may have changed what was handed over, so this
+ * process does not start again: it fails (logged), and its service manager starts it. */
+bool predecessor_has_outlived(struct predecessor *predecessor);
 
 /* "preparing", "moving"... */
 const char *predecessor_state_name(const struct predecessor *predecessor);

@@ -20,6 +20,8 @@
 #include "target/operations/succession/message.h"
 #include "target/operations/succession/successor.h"
 
+#define LOSS "reservations that need not persist, and contents of ram, are lost"
+
 enum {
 	RETRY_MS = 20,
 	WAIT_S = 60,
@@ -62,6 +64,8 @@ static void note_served(struct successor *s, const struct handover *handover)
 	s->held_ns = moving_ns && moving_ns < now ? now - moving_ns : 0;
 	if (*s->undone)
 		log_warn("upgrade: undone: %s", s->undone);
+	else if (s->loss)
+		log_warn("upgrade: %s", s->loss);
 	else
 		log_info("upgrade: took over from rblkd %s in %llu ms", s->version_before,
 			 (unsigned long long)(s->held_ns / NSEC_PER_MSEC));
@@ -81,7 +85,6 @@ static enum exit_code open_with(struct successor *s, struct handover *handover, 
 	move(s, SUCCESSOR_SERVES);
 	s->on_serving(s);
 	note_served(s, handover);
-	fence_check(s->target);
 	return EXIT_OK;
 }
 
@@ -99,12 +102,15 @@ static void take_over(struct successor *s, const char *undone)
 	enum exit_code code;
 
 	snprintf(s->undone, sizeof(s->undone), "%s", undone);
+	s->loss = has_handover ? NULL : "nothing was handed over: " LOSS;
 	code = open_with(s, has_handover ? &handover : NULL, true);
 	handover_free(&handover);
 	if (code != EXIT_OK)
 		end(s, code, "cannot open what the rblkd before this one had");
+	/* Before hosts change anything: otherwise the predecessor could start again, without it. */
 	(void)message_send(s->socket.fd, MESSAGE_SERVING, NULL);
 	end_pair(s);
+	fence_check(s->target);
 }
 
 /* ---- the predecessor has died ---------------------------------------------------------------- */
@@ -119,6 +125,8 @@ static void on_retry(struct loop_timer *timer)
 		loop_timer_start(&s->target->loop, timer, RETRY_MS * NSEC_PER_MSEC);
 	else if (code != EXIT_OK)
 		end(s, code, "cannot open what the rblkd before this one had");
+	else
+		fence_check(s->target);
 }
 
 static void outlive(struct successor *s)
@@ -128,6 +136,7 @@ static void outlive(struct successor *s)
 	log_warn("upgrade: the rblkd before this one has died; waiting for its stores");
 	end_pair(s);
 	move(s, SUCCESSOR_WAITS);
+	s->loss = "the rblkd before this one died: " LOSS;
 	s->waits_since_ns = clock_ns();
 	on_retry(&s->retry);
 }

@@ -43,7 +43,8 @@ struct successor {
 	uint64_t waits_since_ns;
 	struct handover_parts parts;	/* owned */
 	char undone[ERROR_MESSAGE_MAX]; /* why a succession was undone; "": it was not */
-	char version_before[32];	/* "": this is no successor */
+	const char *loss;		/* what was not handed over, and why; NULL: nothing */
+	char version_before[32];	/* "": not known */
 	uint64_t held_ns;		/* from when hosts were told until it served */
 };
 

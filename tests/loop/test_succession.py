@@ -1,0 +1,314 @@
+#!/usr/bin/python3
+"""Either of two rblkd dies or stands still at each step of a succession, while a host writes stamped blocks. Then one of
+them serves, or none does and a start by hand serves again; never both. No block is lost or becomes an older one, and
+reservations and write protection are as they were."""
+
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from statistics import median
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "nbd")]
+from harness import (PATIENCE, Failure, Target, Volume, ask, expect, expect_data, expect_equal,  # noqa: E402
+                     run_cases, stand_still, wait_until, waits)
+from nbd_server import FLUSH, READ, WRITE, Raw  # noqa: E402
+from successor import Between, Child, upgrade  # noqa: E402
+
+UPGRADES = int(os.environ.get("RBLK_UPGRADES", "5"))  # in a row
+IS_LONG = UPGRADES > 5  # what waits for a minute, too
+
+MIB = 1 << 20
+BLOCK, BLOCKS, BATCH = 4096, 64, 8
+PACE_S = 0.004
+FREE, RESERVED, PROTECTED = (f"0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a1{n}" for n in range(3))
+OTHER = "6f1b3a52-0000-4000-8000-000000000001"
+# Each is a point of the succession at which the test holds it: a message has been sent and not received; or
+STARTED = "started"  # the new process begins
+MOVING = "moving"  # it listens, and the old one has told hosts
+OPENING = "opening"  # the old one has closed the stores and given all
+SERVED = "served"  # the new one has said that it serves
+STEPS = (STARTED, "prepared", "listen", "listening", MOVING, "handover", "memory", "yours", OPENING, "serving", SERVED)
+BEHIND = {MOVING: "listening", OPENING: "yours", SERVED: "serving"}
+OLD, NEW, NONE = "old", "new", "none"
+
+
+def outcomes(step, victim):
+    """Which of the processes may serve then."""
+    at = STEPS.index(step)
+    if victim == OLD:
+        return {NONE} if at < STEPS.index("listen") else {NEW}
+    if step == OPENING:
+        return {OLD, NONE}  # it may have been faster
+    return {OLD} if at < STEPS.index("serving") else {NONE}
+
+
+def connect(volume):
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(volume.socket)
+    sock.settimeout(PATIENCE)
+    return Raw(sock).go()
+
+
+def reap(pid):
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # its parent was faster
+
+
+class Writer(threading.Thread):
+    """Writes blocks that have their number and a stamp, flushes, and reads: what it reads is the last that it wrote."""
+
+    def __init__(self, volume):
+        super().__init__(daemon=True)
+        self.raw = connect(volume)
+        self.stamps = [0] * BLOCKS
+        self.stamp = self.batches = 0
+        self.slowest_s = 0  # of the batches since a test has set it
+        self.failure = None
+        self.shall_end = threading.Event()
+        self.rng = random.Random(1)
+        self.start()
+
+    @staticmethod
+    def contents(block, stamp):
+        return struct.pack("<QQ", block, stamp) * (BLOCK // 16)
+
+    def call(self, command, blocks, payloads):
+        """At once, as hosts do; returns the data of each."""
+        for block, payload in zip(blocks, payloads):
+            self.raw.request(command, block * BLOCK, BLOCK, cookie=block, payload=payload)
+        data = {}
+        for _ in blocks:
+            magic, error, cookie = struct.unpack(">IIQ", self.raw.recv(16))
+            expect_equal((magic, error), (0x67446698, 0), f"answer of block {cookie}")
+            data[cookie] = self.raw.recv(BLOCK) if command == READ else b""
+        return data
+
+    def check(self, blocks):
+        for block, data in self.call(READ, blocks, [b""] * len(blocks)).items():
+            wanted = self.contents(block, self.stamps[block]) if self.stamps[block] else bytes(BLOCK)
+            expect_data(data, wanted, f"block {block}, stamp {self.stamps[block]}")
+
+    def write_some(self):
+        self.stamp += 1
+        blocks = self.rng.sample(range(BLOCKS), BATCH)
+        self.call(WRITE, blocks, [self.contents(block, self.stamp) for block in blocks])
+        for block in blocks:
+            self.stamps[block] = self.stamp
+        expect_equal(self.raw.call(FLUSH)[0], 0, "error of a flush")
+        self.check(self.rng.sample(range(BLOCKS), BATCH // 2))
+
+    def run(self):
+        try:
+            while not self.shall_end.wait(PACE_S):
+                begin = time.monotonic()
+                self.write_some()
+                self.slowest_s = max(self.slowest_s, time.monotonic() - begin)
+                self.batches += 1
+            self.check(range(BLOCKS))
+            self.raw.disconnect()
+        except Exception as error:  # noqa: whatever it is, the case reports it
+            self.failure = error
+
+    def has_gone_on(self, since):
+        if self.failure:
+            raise Failure(f"the host: {self.failure}")
+        return self.batches >= since + 3
+
+    def wait_more(self):
+        since = self.batches
+        wait_until(lambda: self.has_gone_on(since), "the host goes on")
+
+    def end(self):
+        self.shall_end.set()
+        self.join(PATIENCE)
+        if self.failure:
+            raise Failure(f"the host: {self.failure}")
+
+
+def keep_guards(scratch):
+    """A state directory: of the second namespace another host has a reservation, and the third is write-protected."""
+    folder = scratch.file("kept")
+    os.makedirs(folder, 0o700)
+    registrant = {"host": OTHER.replace("-", ""), "key": "ab", "nqn": "nqn.2026-01.org.example:other"}
+    for uuid, record in ((RESERVED, {"reservation": {"type": 1, "holder": 0, "registrants": [registrant]}}),
+                         (PROTECTED, {"write_protected": True})):
+        with open(os.path.join(folder, f"{uuid}.json"), "w", encoding="ascii") as f:
+            json.dump(dict(record, version=1), f)
+    return f"state_directory: {folder}"
+
+
+class Run:
+    """A target and its successors, a host that writes, and one that must not."""
+
+    def __init__(self, scratch):
+        self.scratch = scratch
+        self.between = Between(scratch)
+        namespaces = [f"nsid: {n}, file: {scratch.make_file(f'{n}.img', MIB)}, uuid: {uuid}"
+                      for n, uuid in enumerate((FREE, RESERVED, PROTECTED), 1)]
+        self.target = Target(scratch, namespaces + ["nsid: 4, ram: 1MiB"], extra=keep_guards(scratch),
+                             rblkd=self.between.program())
+        self.volumes = [Volume(self.target, n, None, "--reconnect-delay", "200ms") for n in (1, 2, 3)]
+        self.writer = Writer(self.volumes[0])
+        self.others = [connect(volume) for volume in self.volumes[1:]]
+        self.guards = self.look_at_guards()
+        self.old = self.new = 0
+
+    # ---- faults
+
+    def begin(self):
+        self.old = self.target.process.pid
+        self.between.interpose(self.old)
+        self.new = ask(self.target.control, "upgrade")["successor"]
+        self.between.meet()
+        expect_equal(self.between.pid, self.new, "the new process")
+
+    def go_to(self, step):
+        """The step is under way when this returns."""
+        if step == STARTED:
+            return
+        self.between.pass_until(BEHIND.get(step, step))
+        if step in BEHIND:
+            self.between.let_go()
+
+    def kill(self, victim):
+        os.kill(self.old if victim == OLD else self.new, signal.SIGKILL)
+        self.between.finish()
+
+    # ---- what became of it
+
+    def processes(self):
+        """Those of the target that live."""
+        found = set()
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            try:
+                if os.readlink(f"/proc/{pid}/exe").startswith(self.scratch.file("rblkd.")):
+                    found.add(pid)
+            except OSError:
+                continue
+        return found
+
+    def settle(self):
+        """Waits until one process is left, which serves, or none; returns which, and the target is it."""
+        pids = wait_until(self.is_settled, "one process is left, and serves, or none").get("pids")
+        expect(len(pids) <= 1, f"processes {pids}")
+        pid = next(iter(pids), None)
+        if pid != self.old:
+            self.target.process.wait(PATIENCE)
+            self.target.process = Child(self.new)
+        if pid is None:
+            reap(self.new)
+        return {None: NONE, self.old: OLD, self.new: NEW}[pid]
+
+    def is_settled(self):
+        pids = self.processes()
+        status = ask(self.target.control, "status") or {}
+        over = status.get("upgrade", {}).get("state", "done") in ("done", "failed", "undone")
+        is_one = pids == {status.get("pid")} and status.get("state") == "ok" and over
+        return {"pids": pids} if is_one or not pids else None
+
+    def expect_said(self, step, left):
+        """What rblkctl status and upgrade say of it."""
+        said = ask(self.target.control, "status")["upgrade"] if left != NONE else {}
+        if left == OLD:
+            expect(said["state"] in ("failed", "undone") and said["reason"], f"{step}: {said}")
+        if left == NEW:
+            is_whole = STEPS.index(step) >= STEPS.index("yours")
+            expect(said["state"] == "done" and is_whole == (said["reason"] is None), f"{step}: {said}")
+
+    def start_by_hand(self):
+        self.target.rblkd = self.between.program()
+        self.target.start()
+
+    def look_at_guards(self):
+        """What the state directory keeps, and what rblkd shows."""
+        kept = []
+        for uuid in (RESERVED, PROTECTED):
+            with open(self.scratch.file(f"kept/{uuid}.json"), encoding="ascii") as f:
+                kept.append(json.load(f))
+        return kept, ask(self.target.control, "registrant_list")["registrants"]
+
+    def is_sound(self):
+        self.writer.wait_more()
+        expect_equal(self.look_at_guards(), self.guards, "reservations and write protection")
+        for nsid, other in enumerate(self.others, 2):
+            expect(other.call(WRITE, 0, BLOCK, payload=bytes(BLOCK))[0], f"namespace {nsid} takes a write")
+
+    def end(self):
+        self.writer.end()
+        for other in self.others:
+            other.disconnect()
+        for volume in self.volumes:
+            volume.detach()
+        self.target.stop()
+
+
+def one_of_two_dies(scratch):
+    run = Run(scratch)
+    for step in STEPS:
+        for victim in (OLD, NEW):
+            run.begin()
+            run.go_to(step)
+            run.kill(victim)
+            left = run.settle()
+            print(f"# {step}: kill {victim}: {left}")
+            expect(left in outcomes(step, victim), f"the {victim} one is killed at {step}: {left} serves")
+            run.expect_said(step, left)
+            if left == NONE:
+                run.start_by_hand()
+            run.is_sound()
+    run.end()
+
+
+def new_one_stands_still(step):
+    """Its time ends, and the old one goes on, or serves again. Until hosts were told they are served meanwhile."""
+    @waits
+    def case(scratch):
+        run = Run(scratch)
+        run.begin()
+        run.go_to(step)
+        stand_still(run.new)
+        if step != OPENING:
+            run.writer.wait_more()
+        run.between.finish()
+        expect_equal(run.settle(), OLD, "which one serves")
+        run.is_sound()
+        run.end()
+    return case
+
+
+def again_and_again(scratch):
+    target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', MIB)}"])
+    volume = Volume(target, 1)
+    writer = Writer(volume)
+    held_ms, slowest_ms = [], []
+    for n in range(UPGRADES):
+        writer.slowest_s = 0
+        held_ms.append(upgrade(target)["held_ms"])
+        wait_until(lambda k=n: volume.reconnects() == k + 1 and volume.is_live(), "the volume is back")
+        writer.wait_more()
+        slowest_ms.append(writer.slowest_s * 1000)
+    for what, figures in (("from when hosts were told until it served", held_ms),
+                          ("the slowest write, flush and read", slowest_ms)):
+        print(f"# {UPGRADES} upgrades: {what}: {median(figures):.0f} ms, the longest {max(figures):.0f} ms")
+    writer.end()
+    volume.detach()
+    target.stop()
+
+
+run_cases([
+    ("one of the two is killed at each step", one_of_two_dies),
+    ("a new one that stands still when it is to listen has 10 s", new_one_stands_still("listen")),
+    ("upgrades in a row", again_and_again),
+] + ([
+    ("a new one that stands still from the beginning has a minute", new_one_stands_still(STARTED)),
+    ("a new one that stands still while it opens the stores has a minute", new_one_stands_still(OPENING)),
+] if IS_LONG else []))

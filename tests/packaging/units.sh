@@ -116,6 +116,28 @@ else
 	skip "the RPM lists what is installed" "rpmspec is not installed"
 fi
 
+# The maintainer script at an upgrade of a service that runs: with each answer of rblkctl, what it does to the service
+# and says. It fails never.
+upgrades() (
+	said=$1 code=$2 wanted_done=$3 wanted_said=$4 stubs=$root/stubs
+	mkdir -p "$stubs"
+	printf '#!/bin/sh\n[ "$1" = upgrade ] || exit 9\necho "%s"\nexit %s\n' "$said" "$code" >"$stubs/rblkctl"
+	printf '#!/bin/sh\ncase $1 in show) echo 1 ;; esac\n' >"$stubs/systemctl"
+	printf '#!/bin/sh\necho "$@" >>%s/done\n' "$stubs" >"$stubs/deb-systemd-invoke"
+	chmod +x "$stubs"/*
+	: >"$stubs/done"
+	sed "s|/usr/sbin/policy-rc.d|$stubs/policy|" "$source/debian/rblk-target.postinst" >"$stubs/postinst"
+	PATH=$stubs:$PATH sh "$stubs/postinst" configure 0.0.1 >"$stubs/said" 2>&1 &&
+		[ "$(<"$stubs/done")" = "$wanted_done" ] && grep -q "$wanted_said" "$stubs/said" ||
+		! cat "$stubs/said" "$stubs/done"
+)
+check "at an upgrade another rblkd takes over" upgrades "upgraded: it" 0 "" "upgraded: it"
+check "  the old one goes on if it does not" upgrades "rblkctl upgrade: the new rblkd has ended" 1 "" "rblkd goes on"
+check "  only one that knows no upgrade is restarted" upgrades "rblkctl: unknown method 'upgrade'" 1 \
+	"restart rblkd.service" "is restarted"
+printf '#!/bin/sh\nexit 101\n' >"$root/stubs/policy" && chmod +x "$root/stubs/policy"
+check "  policy-rc.d is asked" upgrades "upgraded: it" 0 "" "policy-rc.d forbids"
+
 if ! command -v systemd-analyze >/dev/null; then
 	skip "the units" "systemd-analyze is not installed"
 	done_testing

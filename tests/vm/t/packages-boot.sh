@@ -58,6 +58,15 @@ replaced() {
     [ "$now" != 0 ] && [ "$now" != "$1" ] && systemctl -q is-active rblk-volume@data
 }
 linked() { [ -b "/dev/disk/by-rblk/$1" ]; }
+# rebuilt NAME VERSION [COMMAND...]: prints a package as that one, of that version; the command changes it, in its folder
+rebuilt() {
+    local dir=/run/rebuilt.$2 deb=/run/$1.$2.deb
+    dpkg-deb -R "$VM_REPO/build/deb/$1"_*.deb "$dir" && sed -i "s/^Version: .*/Version: $2/" "$dir/DEBIAN/control" || return
+    (cd "$dir" && "${@:3}") && dpkg-deb -Znone -b "$dir" "$deb" >/dev/null && echo "$deb"
+}
+# installs DEB: what dpkg says is in /run/dpkg
+installs() { dpkg -i --no-triggers "$1" >/run/dpkg 2>&1 || { cat /run/dpkg; return 1; }; }
+does_not_start() { printf '#!/bin/sh\nexit 1\n' >usr/sbin/rblkd; }
 
 wait_for 60 mountpoint -q /mnt/data
 for unit in rblkd.service rblk-volume@data.service rblk-volume@raw.service mnt-data.mount remote-fs.target; do
@@ -93,6 +102,22 @@ check "another rblkd takes over under load" rblkctl upgrade
 check "  and is the process of the service" eval "[ \$(main_pid rblkd) != $pid ] && systemctl -q is-active rblkd"
 check "  fio saw nothing of it" fio_end
 check "  the service goes on: it reloads" systemctl reload rblkd
+
+fio_begin /mnt/data/fio 4k 8 24
+sleep 2
+pid=$(main_pid rblkd)
+check "a newer package is installed under load" installs "$(rebuilt rblk-target 9.1 true)"
+like "  its rblkd takes over" "$(cat /run/dpkg)" 'rblk-target: upgraded: rblkd'
+upgraded=$(main_pid rblkd)
+check "  and is the process of the service" eval "[ $upgraded != $pid ] && systemctl -q is-active rblkd"
+check "one whose rblkd does not start is installed under load" installs "$(rebuilt rblk-target 9.2 does_not_start)"
+like "  which is said" "$(cat /run/dpkg)" 'rblkd goes on with the program that it was'
+is "  the one before goes on" "$(main_pid rblkd) $(state rblkd)" "$upgraded active"
+check "one that does is installed under load" installs "$(rebuilt rblk-target 9.3 true)"
+like "  its rblkd takes over" "$(cat /run/dpkg)" 'rblk-target: upgraded: rblkd'
+check "  and is the process of the service" eval "[ \$(main_pid rblkd) != $upgraded ] && systemctl -q is-active rblkd"
+check "  fio saw nothing of it" fio_end
+is "  and each volume is as it was" "$(state rblk-volume@data) $(state rblk-volume@raw)" "active active"
 kill -9 "$(main_pid rblkd)"
 check "rblkd starts again after kill -9" wait_for 20 listening
 

@@ -1,9 +1,10 @@
 # vm: on=6.12/rxe also=6.1/siw,6.1/rxe,6.12/siw needs=rblkd,rblkctl
 # rblkctl upgrade with the kernel's host on one port: it connects to the new process at once, instead of after its
 # reconnect delay, here a minute, and fio sees neither an error nor a wrong byte. Memory and a reservation go on.
+# An argument is the number of upgrades in a row: tests/vm/run-vm --timeout 6000 tests/vm/t/upgrade.sh 100
 . tests/vm/rblk.sh
 nqn=nqn.2024-01.test:upgrade
-UPGRADES=${UPGRADES:-8}
+UPGRADES=${1:-8}
 
 fabric
 nvme_up
@@ -24,10 +25,11 @@ for disk in "$disk_1" "$disk_2"; do
 done
 sleep 1
 for i in $(seq "$UPGRADES"); do
-    check "upgrade $i" rblkctl upgrade -q
+    check "upgrade $i" eval 'rblkctl upgrade -o json >/run/upgrade && cat /run/upgrade >>/run/upgrades'
     check "  the host is back" wait_for 60 eval "[ \$(cat /sys/class/nvme/$ctrl/state) = live ]"
     sleep 0.5
 done
+note "hosts were told until it served, in ms: $(jq -s 'map(.held_ms) | sort | "median \(.[length / 2 | floor]), longest \(last)"' /run/upgrades)"
 pkill -INT fio
 wait_for 60 eval '! pgrep -x fio' || note "fio goes on"
 for disk in "$disk_1" "$disk_2"; do

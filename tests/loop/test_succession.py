@@ -17,8 +17,8 @@ from statistics import median
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "nbd")]
-from harness import (PATIENCE, RBLKCTL, Failure, Target, Volume, ask, expect, expect_data, expect_equal,  # noqa: E402
-                     run_cases, stand_still, wait_until, waits)
+from harness import (PATIENCE, RBLKCTL, RBLKD, Failure, Target, Volume, ask, expect, expect_data,  # noqa: E402
+                     expect_equal, run_cases, stand_still, wait_until, waits)
 from nbd_server import FLUSH, READ, WRITE, Raw  # noqa: E402
 from successor import Between, Child, upgrade  # noqa: E402
 
@@ -62,6 +62,14 @@ def reap(pid):
         os.waitpid(pid, 0)
     except ChildProcessError:
         pass  # its parent was faster
+
+
+def is_zombie(pid):
+    """Whether its parent can wait for it: its last thread has ended, too."""
+    if len(os.listdir(f"/proc/{pid}/task")) > 1:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        return f.read().rpartition(")")[2].split()[0] == "Z"
 
 
 class Writer(threading.Thread):
@@ -305,6 +313,32 @@ def new_one_stands_still(step):
     return case
 
 
+def dies_once_it_serves(scratch):
+    """The service manager has heard of it: the end of the old one is a failure then, so that it starts the service."""
+    with open(RBLKD, "rb") as program:
+        if b"libsystemd.so" not in program.read():
+            return  # none is told
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(scratch.file("notify"))
+    manager.settimeout(PATIENCE)
+    scratch.env["NOTIFY_SOCKET"] = scratch.file("notify")
+    target = Target(scratch, ["nsid: 1, ram: 1MiB"])
+    new = ask(target.control, "upgrade")["successor"]
+    said = b""
+    while not said.startswith(b"MAINPID"):
+        said = manager.recv(4096)
+    expect_equal(said, f"MAINPID={new}".encode(), "word of the old one")
+    said, fds, _, _ = socket.recv_fds(manager, 4096, 1)
+    expect_equal(said, b"BARRIER=1", "word of the old one, which waits for an answer")
+    os.kill(new, signal.SIGKILL)
+    wait_until(lambda: is_zombie(new), "it has died")
+    os.close(fds[0])
+    expect_equal(target.process.wait(PATIENCE), 1, "exit status of the old one")
+    manager.close()
+    target.start()
+    target.stop()
+
+
 def again_and_again(scratch):
     target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', MIB)}"])
     volume = Volume(target, 1)
@@ -329,6 +363,7 @@ def again_and_again(scratch):
 run_cases([
     ("one of the two is killed at each step", one_of_two_dies),
     ("a new one that stands still when it is to listen has 10 s", new_one_stands_still("listen")),
+    ("a new one that dies once it serves is a failure", dies_once_it_serves),
     ("upgrades in a row", again_and_again),
 ] + ([
     ("a new one that stands still from the beginning has a minute", new_one_stands_still(STARTED)),

@@ -339,6 +339,15 @@ def dies_once_it_serves(scratch):
     target.stop()
 
 
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def environment(pid):
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        return sorted(f.read().split(b"\0"))
+
+
 def again_and_again(scratch):
     target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk.img', MIB)}"])
     volume = Volume(target, 1)
@@ -352,6 +361,10 @@ def again_and_again(scratch):
         wait_until(lambda k=n: volume.reconnects() == k + 1 and volume.is_live(), "the volume is back")
         writer.wait_more()
         slowest_ms.append(writer.slowest_s * 1000)
+        if not n:
+            descriptors_before, environment_before = descriptors(target.process.pid), environment(target.process.pid)
+    expect_equal(environment(target.process.pid), environment_before, "environment of the last process")
+    wait_until(lambda: descriptors(target.process.pid) <= descriptors_before, "it has no more descriptors than the first")
     for what, figures in (("from when hosts were told until it served", held_ms),
                           ("the slowest write, flush and read", slowest_ms)):
         print(f"# {UPGRADES} upgrades: {what}: {median(figures):.0f} ms, the longest {max(figures):.0f} ms")

@@ -267,15 +267,21 @@ class Run:
 
 
 def administrator_is_told(run):
-    """The old one dies while rblkctl upgrade waits, which has asked it alone."""
-    rblkctl = run.begin(lambda control: subprocess.Popen([RBLKCTL, "upgrade", "--socket", control], text=True,
-                                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-    run.go_to("listening")
-    run.kill(OLD)
-    said, _ = rblkctl.communicate(timeout=PATIENCE)
-    expect_equal(rblkctl.returncode, 1, f"exit status of rblkctl upgrade: {said}")
-    expect("the rblkd before this one died" in said and f"(process {run.new}) serves" in said, said)
-    expect_equal(run.settle(), NEW, "which one serves")
+    """The old one dies while rblkctl upgrade waits, which has asked it alone; then both."""
+    for victims, left, words in (((OLD,), NEW, "the rblkd before this one died"),
+                                 ((NEW, OLD), NONE, "the old and the new rblkd have ended")):
+        rblkctl = run.begin(lambda control: subprocess.Popen([RBLKCTL, "upgrade", "--socket", control], text=True,
+                                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        run.go_to("listening")
+        for victim in victims[:-1]:
+            os.kill(run.new if victim == NEW else run.old, signal.SIGKILL)
+        run.kill(victims[-1])
+        expect_equal(run.settle(), left, "which one serves")
+        if left == NONE:
+            run.start_by_hand()
+        said, _ = rblkctl.communicate(timeout=PATIENCE)
+        expect_equal(rblkctl.returncode, 1, f"exit status of rblkctl upgrade: {said}")
+        expect(words in said and f"(process {run.target.process.pid}) serves" in said, said)
 
 
 def one_of_two_dies(scratch):

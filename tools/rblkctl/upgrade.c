@@ -45,13 +45,14 @@ static void say_progress(struct upgrade *u, const char *state)
 	u->said_ns = now;
 }
 
-/* Whether the upgrade is over: the successor serves, or it has failed. */
+/* Whether the upgrade is over: the successor serves, or it has failed, or neither process is there
+ * any more. */
 static bool is_over(struct upgrade *u, struct json_object *status)
 {
 	struct json_object *upgrade = answer_member(status, "upgrade");
 	const char *state = upgrade ? answer_string(upgrade, "state") : "";
 
-	if (answer_number(status, "pid") == u->successor)
+	if (answer_number(status, "pid") != u->pid)
 		return true;
 	say_progress(u, *state ? state : "starting again");
 	return upgrade && (!strcmp(state, "failed") || !strcmp(state, "undone"));
@@ -84,22 +85,32 @@ static bool is_done(struct json_object *upgrade)
 	       !answer_member(upgrade, "reason");
 }
 
+/* What an rblkd says of it that is neither of the two: nothing. */
+static void complete(struct json_object *status)
+{
+	struct json_object *upgrade;
+
+	if (answer_member(status, "upgrade"))
+		return;
+	upgrade = json_object_new_object();
+	json_object_object_add(upgrade, "state", json_object_new_string("failed"));
+	json_object_object_add(
+		upgrade, "reason",
+		json_object_new_string(
+			"the old and the new rblkd have ended, and another one was started"));
+	json_object_object_add(status, "upgrade", upgrade);
+}
+
 static int report(const struct upgrade *u, struct json_object *status)
 {
 	struct json_object *upgrade = answer_member(status, "upgrade");
+	uint64_t pid = answer_number(status, "pid");
 
-	if (!is_done(upgrade) && answer_number(status, "pid") == u->successor)
-		return fail_with("rblkctl upgrade", EXIT_FAILED, "the log of rblkd has the rest",
-				 "%s; rblkd %s (process %llu) serves",
-				 upgrade ? answer_string(upgrade, "reason") : "no upgrade",
-				 answer_string(status, "version"),
-				 (unsigned long long)u->successor);
 	if (!is_done(upgrade))
 		return fail_with("rblkctl upgrade", EXIT_FAILED, "the log of rblkd has the rest",
-				 "%s; rblkd %s (process %llu) serves as before",
-				 upgrade ? answer_string(upgrade, "reason") : "no upgrade",
-				 answer_string(status, "version"),
-				 (unsigned long long)answer_number(status, "pid"));
+				 "%s; rblkd %s (process %llu) serves%s",
+				 answer_string(upgrade, "reason"), answer_string(status, "version"),
+				 (unsigned long long)pid, pid == u->pid ? " as before" : "");
 	if (!args.is_quiet)
 		printf("upgraded: rblkd %s (process %llu) -> %s (process %llu)\n"
 		       "hosts were told to reconnect; it served after %llu ms\n",
@@ -129,6 +140,7 @@ static int finish(struct upgrade *u)
 		return fail_with(
 			"rblkctl upgrade", EXIT_UNREACHABLE, "look at its log: journalctl -u rblkd",
 			"%s: neither the old nor the new rblkd answers", u->options->socket);
+	complete(status);
 	if (u->options->output == OUTPUT_JSON) {
 		struct json_object *upgrade = answer_member(status, "upgrade");
 

@@ -1,7 +1,7 @@
 # vm: on=6.1/rxe mem=3072
 # The blocks of docs/SETUP.md, word by word and in their order, in a machine that is target and host. Between them an
-# administrator does what the page says in words. Blocks that are marked there as not run are left out, and so is what
-# installs: the packages are there.
+# administrator does what the page says in words. Blocks that are marked there as not run are left out; dpkg installs in
+# place of apt, which would need an archive.
 . tests/vm/rblk.sh
 . tests/vm/systemd.sh
 unset -f rblk rblkctl # the programs that the packages install, not those of a build
@@ -42,7 +42,7 @@ from test_pages import blocks
 for line, text, reason in blocks(sys.argv[1]):
     if not reason:
         with open(f"{sys.argv[2]}/block.{line:04}", "w", encoding="utf-8") as f:
-            f.write("set -e\n" + re.sub("apt install .*\n", "", textwrap.dedent(text)) + "\n")
+            f.write("set -e\n" + textwrap.dedent(text).replace("apt install", "dpkg -i --no-triggers") + "\n")
 END
 
 # before each block: what the page says in words
@@ -52,6 +52,8 @@ prepare() {
         sed -i '/^#.*- nsid: 2/,/^#.*uuid: /s/^#//' /etc/rblk/target.yaml ;;
     *"rblkctl diff"*) # "edit the file"
         sed -i 's/size: 64MiB/size: 80MiB/' /etc/rblk/target.yaml ;;
+    *"rblk-target_"*"rblkctl status" | *"rblkctl upgrade"*)
+        before=$(main_pid rblkd) ;;
     *node-exporter*) # "of the node exporter", whose package makes it
         mkdir -p /var/lib/prometheus/node-exporter ;;
     *"volumes/db.conf"*) # one volume of a name
@@ -74,6 +76,9 @@ look_at() {
         check "  the volume is there" wait_for 30 test -b /dev/disk/by-rblk/db
         check "  a file system on it" mkfs.ext4 -q /dev/disk/by-rblk/db
         check "  is mounted by its line" eval 'systemctl daemon-reload && mount /srv/db && touch /srv/db/here' ;;
+    *"rblk-target_"*"rblkctl status" | *"rblkctl upgrade"*)
+        check "  another rblkd serves" eval "[ \$(main_pid rblkd) != $before ] && systemctl -q is-active rblkd"
+        check "  the file system is there" touch /srv/db/after ;;
     *ip.conf*)
         like "  it may use IP" "$(property rblk-volume@db RestrictAddressFamilies)" 'AF_INET6' ;;
     esac
@@ -86,6 +91,6 @@ for block in /run/block.*; do
     check "line ${block##*.}: $(sed '2!d;s/ *#.*//' "$block" | cut -c1-60)" bash "$block"
     look_at "$block"
 done
-is "blocks that were run" "$n" 9
+is "blocks that were run" "$n" 11
 [ $failed = 0 ] || journalctl -b -u 'rblk*' --no-pager | tail -n 60 | sed 's/^/#   /'
 done_testing

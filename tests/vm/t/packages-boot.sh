@@ -58,6 +58,12 @@ replaced() {
     [ "$now" != 0 ] && [ "$now" != "$1" ] && systemctl -q is-active rblk-volume@data
 }
 linked() { [ -b "/dev/disk/by-rblk/$1" ]; }
+# serves_after PID: rblkd is another process, and listens; between two processes it is 0
+serves_after() {
+    local now
+    now=$(main_pid rblkd)
+    [ "$now" != 0 ] && [ "$now" != "$1" ] && systemctl -q is-active rblkd && listening
+}
 # rebuilt NAME VERSION [COMMAND...]: prints a package as that one, of that version; the command changes it, in its folder
 rebuilt() {
     local dir=/run/rebuilt.$2 deb=/run/$1.$2.deb
@@ -118,8 +124,15 @@ like "  its rblkd takes over" "$(cat /run/dpkg)" 'rblk-target: upgraded: rblkd'
 check "  and is the process of the service" eval "[ \$(main_pid rblkd) != $upgraded ] && systemctl -q is-active rblkd"
 check "  fio saw nothing of it" fio_end
 is "  and each volume is as it was" "$(state rblk-volume@data) $(state rblk-volume@raw)" "active active"
-kill -9 "$(main_pid rblkd)"
-check "rblkd starts again after kill -9" wait_for 20 listening
+pid=$(main_pid rblkd)
+kill -9 "$pid"
+check "rblkd starts again after kill -9" wait_for 60 serves_after "$pid"
+pid=$(main_pid rblkd)
+rblkctl upgrade >/run/upgrade 2>&1 &
+sleep 0.5
+kill -9 "$pid"
+check "  and after kill -9 in an upgrade" wait_for 60 serves_after "$pid"
+is "  one rblkd is left" "$(pgrep -x rblkd)" "$(main_pid rblkd)"
 
 device=$(readlink -f /dev/disk/by-rblk/data)
 queue=/sys/block/${device##*/}/queue

@@ -111,6 +111,7 @@ static void print_fencing(struct json_object *status)
 	print_text("fencing", text);
 }
 
+/* Why a path or a discovery controller does not serve now, on a line of its own. */
 static void print_reason(struct json_object *o)
 {
 	struct json_object *error = NULL;

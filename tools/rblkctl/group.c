@@ -26,6 +26,7 @@ static struct {
 static const char *const titles[] = {"~SUBSYSTEM", ">GROUP", "OWNER",	">SINCE",
 				     ">TAKEN",	   ">GIVEN", "~REASON", NULL};
 
+/* A row a group; nothing but the titles where no group has an owner by lock. */
 static void show_groups(struct json_object *result)
 {
 	struct json_object *groups = answer_member(result, "groups");
@@ -71,7 +72,8 @@ int run_group_list(int argc, char **argv)
 struct give {
 	const struct options *options;
 	const char *subnqn;
-	uint64_t group, times_taken, times_given;
+	uint64_t group;
+	uint64_t times_given; /* when it began: "standing by" may otherwise be of an earlier time */
 };
 
 /* The group in an answer of group_list, which the caller puts; NULL: an apply has removed it. */
@@ -170,7 +172,6 @@ static int give_away(struct give *give)
 	r = client_call(give->options, "group_give", params, &result);
 	if (r != EXIT_OK)
 		return r;
-	give->times_taken = answer_number(result, "times_taken");
 	give->times_given = answer_number(result, "times_given");
 	json_object_put(result);
 	r = wait_over(give, &result);

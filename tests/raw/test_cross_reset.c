@@ -64,45 +64,6 @@ static void renew(struct raw_queue *admin)
 	assert_int_equal(raw_property_set(admin, NVME_PROP_CC, NVME_CC_ENABLE_VALUE), NVME_OK);
 }
 
-/* The page is in admin->data. */
-static unsigned read_log(struct raw_queue *admin, enum nvme_log page, uint32_t flags)
-{
-	struct nvme_sqe sqe = raw_sqe(admin, NVME_ADMIN_GET_LOG_PAGE, NVME_NSID_ALL);
-	const struct nvme_cross_reset_log *log = (const void *)admin->data;
-	struct nvme_cqe cqe;
-
-	sqe.cdw10 = put_le32((uint32_t)page | flags | (4096 / 4 - 1) << 16);
-	raw_describe(admin, &sqe, 0, 4096);
-	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe), NVME_OK);
-	return get_le16(log->n_entries);
-}
-
-static const struct nvme_cross_reset_entry *first_entry(const struct raw_queue *admin)
-{
-	return (const void *)(admin->data + sizeof(struct nvme_cross_reset_log));
-}
-
-static void enable_events(struct raw_queue *admin, uint32_t mask)
-{
-	struct nvme_sqe sqe = raw_sqe(admin, NVME_ADMIN_SET_FEATURES, 0);
-	struct nvme_cqe cqe;
-
-	sqe.cdw10 = put_le32(NVME_FEAT_ASYNC_EVENT);
-	sqe.cdw11 = put_le32(mask);
-	assert_int_equal(raw_run(admin, &sqe, NULL, 0, &cqe), NVME_OK);
-	sqe = raw_sqe(admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
-	raw_send(admin, &sqe, sizeof(sqe));
-}
-
-static void expect_event(struct raw_queue *admin, uint32_t event)
-{
-	struct nvme_cqe cqe;
-
-	assert_true(raw_receive(admin, &cqe, FENCING_PATIENCE_MS));
-	assert_int_equal(get_nvme_status(cqe.status), NVME_OK);
-	assert_int_equal(get_le32(cqe.dw0), event);
-}
-
 static void must_serve(struct raw_host *h)
 {
 	assert_int_equal(raw_io(&h->io, NVME_IO_READ, DAEMON_RAM, 0, 8, FENCING_BLOCK), NVME_OK);
@@ -123,7 +84,7 @@ static void a_controller_says_which_instance_it_is(void **state)
 	assert_int_equal(get_le16(id.cqt), CQT_MS);
 	assert_true(get_le32(id.oaes) & NVME_OAES_CROSS_RESET);
 	assert_true(get_le32(id.oaes) & NVME_OAES_LOST_HOST);
-	assert_int_equal(read_log(&h.admin, NVME_LOG_CROSS_RESET, 0), 0);
+	assert_int_equal(raw_reset_log(&h.admin, NVME_LOG_CROSS_RESET, 0), 0);
 	raw_host_close(&h);
 }
 
@@ -139,11 +100,11 @@ static void what_is_idle_is_reset_at_once(void **state)
 		assert_true(raw_is_dropped(&old.io));
 		/* Either at once, or the log has it. */
 		if (is_immediate)
-			assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
+			assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
 		must_serve(&new);
 		/* What is over already is over. */
 		raw_host_close(&old);
-		while (read_log(&new.admin, NVME_LOG_CROSS_RESET, NVME_CROSS_RESET_RMC))
+		while (raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, NVME_CROSS_RESET_RMC))
 			usleep(1000);
 		expect_over(&new, name);
 		raw_host_close(&new);
@@ -189,20 +150,20 @@ static void no_success_while_a_store_has_a_write(void **state)
 	struct raw_name name = open_both(&old, &new);
 	struct nvme_cqe cqe;
 
-	enable_events(&new.admin, NVME_OAES_CROSS_RESET);
+	raw_enable_events(&new.admin, NVME_OAES_CROSS_RESET);
 	fencing_hold_write(&old.io, 'A');
 	expect_reset(&new.admin, name, NVME_OK, false);
 	expect_reset(&new.admin, name, NVME_CROSS_RESET_BUSY | NVME_DNR, false);
-	assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 1);
-	assert_int_equal(get_le16(first_entry(&new.admin)->icid), name.id);
-	assert_int_equal(first_entry(&new.admin)->ciu, name.ciu);
-	assert_int_equal(first_entry(&new.admin)->ccrs, NVME_CROSS_RESET_IN_PROGRESS);
+	assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 1);
+	assert_int_equal(get_le16(raw_first_reset(&new.admin)->icid), name.id);
+	assert_int_equal(raw_first_reset(&new.admin)->ciu, name.ciu);
+	assert_int_equal(raw_first_reset(&new.admin)->ccrs, NVME_CROSS_RESET_IN_PROGRESS);
 	assert_false(raw_receive(&new.admin, &cqe, 200));
 	fencing_hang_disk(false);
-	expect_event(&new.admin, NVME_AER_CROSS_RESET);
-	assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, NVME_CROSS_RESET_RMC), 1);
-	assert_int_equal(first_entry(&new.admin)->ccrs, NVME_CROSS_RESET_SUCCESS);
-	assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
+	raw_expect_event(&new.admin, NVME_AER_CROSS_RESET);
+	assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, NVME_CROSS_RESET_RMC), 1);
+	assert_int_equal(raw_first_reset(&new.admin)->ccrs, NVME_CROSS_RESET_SUCCESS);
+	assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
 	/* The old write was over before the proof. */
 	fencing_must_read(&new.io, DAEMON_FILE, 0, 'A');
 	fencing_write(&new.io, DAEMON_FILE, 0, 'B');
@@ -233,10 +194,10 @@ static void a_reset_source_forgets(void **state)
 	fencing_hold_write(&old.io, 'A');
 	expect_reset(&new.admin, name, NVME_OK, false);
 	renew(&new.admin);
-	assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
+	assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
 	fencing_hang_disk(false);
 	raw_host_close(&old);
-	assert_int_equal(read_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
+	assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
 	raw_host_close(&new);
 }
 
@@ -323,16 +284,16 @@ static void the_loss_of_a_host_is_told(void **state)
 	raw_host_open(&other, d.port);
 	raw_host_open_as(&foreign, d.port, 1);
 	name = raw_name_of(&lost);
-	enable_events(&other.admin, NVME_OAES_LOST_HOST);
+	raw_enable_events(&other.admin, NVME_OAES_LOST_HOST);
 	raw_host_close(&lost); /* without a shutdown */
-	expect_event(&other.admin, NVME_AER_LOST_HOST);
-	assert_int_equal(read_log(&other.admin, NVME_LOG_LOST_HOST, 0), 1);
+	raw_expect_event(&other.admin, NVME_AER_LOST_HOST);
+	assert_int_equal(raw_reset_log(&other.admin, NVME_LOG_LOST_HOST, 0), 1);
 	entry = (const void *)(other.admin.data + sizeof(struct nvme_cross_reset_log));
 	assert_int_equal(get_le16(entry->cntlid), name.id);
 	assert_int_equal(entry->ciu, name.ciu);
 	assert_int_equal(entry->loss_count, 1);
-	assert_int_equal(read_log(&other.admin, NVME_LOG_LOST_HOST, 0), 0);
-	assert_int_equal(read_log(&foreign.admin, NVME_LOG_LOST_HOST, 0), 0);
+	assert_int_equal(raw_reset_log(&other.admin, NVME_LOG_LOST_HOST, 0), 0);
+	assert_int_equal(raw_reset_log(&foreign.admin, NVME_LOG_LOST_HOST, 0), 0);
 	raw_host_close(&foreign);
 	raw_host_close(&other);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A group with one owner, of two rblkd on one machine (owner: lock): commands end before the group
- * is given away, a disk that hangs keeps its owner, all that hosts have set goes with the group, and
- * a reset of a controller of the other process waits for its locks.
+ * is given away, a disk that hangs keeps its owner, all that hosts have set goes with the group,
+ * and a reset of a controller of the other process waits for its locks.
  */
 #include <setjmp.h>
 #include <signal.h>

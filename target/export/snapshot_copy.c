@@ -26,16 +26,12 @@ static struct namespace *choose(struct namespace *ns, const struct snapshot_chan
 	return ns;
 }
 
-static bool copy_ana(const struct subsystem *from, const struct snapshot_change *change,
-		     struct subsystem *into)
+static bool copy_ana(const struct subsystem *from, struct subsystem *into)
 {
 	const struct ana *ana = rcu_get(&from->ana);
 
-	if (!change)
-		atomic_init(&into->ana, ana ? ana_copy(ana) : NULL);
-	else
-		atomic_init(&into->ana, NULL); /* set when nothing can fail any more */
-	return change || !ana || rcu_get(&into->ana);
+	atomic_init(&into->ana, ana ? ana_copy(ana) : NULL);
+	return !ana || rcu_get(&into->ana);
 }
 
 /* change: NULL if the subsystem does not differ. */
@@ -43,6 +39,7 @@ static bool copy_subsystem(const struct subsystem *from, const struct snapshot_c
 			   struct subsystem *into)
 {
 	*into = *from;
+	atomic_init(&into->ana, NULL); /* of a change: when nothing can fail any more */
 	into->hosts = copy_items(from->hosts, from->n_hosts, sizeof(*from->hosts));
 	into->namespaces = calloc(from->n_namespaces + 1, sizeof(struct namespace *));
 	into->n_namespaces = 0;
@@ -52,7 +49,7 @@ static bool copy_subsystem(const struct subsystem *from, const struct snapshot_c
 		ns->n_refs++;
 		into->namespaces[into->n_namespaces++] = ns;
 	}
-	return copy_ana(from, change, into) && into->hosts && into->namespaces;
+	return into->hosts && into->namespaces && (change || copy_ana(from, into));
 }
 
 /* Forgets the namespaces: they are the caller's, or the other snapshot's. */

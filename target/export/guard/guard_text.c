@@ -99,7 +99,7 @@ static struct json_object *to_json(const struct guard *guard, const struct guard
 	const struct bad_blocks *bad = kept->bad_blocks;
 	bool is_all = extent == EXTENT_ALL;
 	const char *boot_id = guard->store && !is_all ? guard->store->boot_id : NULL;
-	bool has_all = is_all || boot_id || (guard->store && guard->store->is_shared);
+	bool has_all = is_all || guard_keeps_all(guard);
 	bool is_reserved = reservation && (reservation->is_persistent || has_all);
 	bool has_bad = bad && bad->n && (is_all || !guard->is_volatile);
 	bool is_protected = kept->write_protect == NVME_WP_PROTECTED;

@@ -9,7 +9,6 @@
 #include "target/association/cross_reset.h"
 #include "target/association/host_id.h"
 #include "target/command/admin/notice.h"
-#include "target/export/ana.h"
 #include "target/export/durability.h"
 #include "target/export/health/health.h"
 #include "target/export/namespace_size.h"
@@ -58,8 +57,7 @@ static struct snapshot *make(const struct group *group, const struct publication
 		.subnqn = group->subnqn,
 		.namespaces = publication->namespaces,
 		.n = publication->n,
-		.ana = ana_with_owner(ana, ana_find(ana, group->id),
-				      (enum ana_owner)publication->owner),
+		.ana = ana_with_owner(ana, ana_find(ana, group->id), publication->owner),
 	};
 	struct snapshot *after = change.ana ? snapshot_copy(before, &change) : NULL;
 

@@ -2,15 +2,14 @@
 /* Makes other objects of a group's namespaces what hosts see. Control thread. */
 #pragma once
 
+#include "target/export/ana.h"
 #include "target/operations/ownership/group.h"
-
-enum ana_owner;
 
 /* The namespaces, a list of n, that take the places of those with their nsid; borrowed. */
 struct publication {
 	struct namespace *const *namespaces;
 	unsigned n;
-	unsigned owner; /* enum ana_owner: of the group from then on */
+	enum ana_owner owner; /* of the group from then on */
 };
 
 /* Pollers see one pointer change. Hosts are notified, and what was seen before is retired. 0, and

@@ -6,8 +6,10 @@
  * address can use up half of the burst for all.
  *
  * Recent addresses are in a table of fixed size. When all of its entries are ahead of the clock,
- * further addresses are not tracked individually; only the global limits apply. An IPv6 host can
- * use any address in its prefix, so prefixes are counted (addr_is_same_party).
+ * further addresses are not tracked individually; only the global limits apply. Known addresses
+ * have a table of their own, which always has an entry for each of them; the oldest one is
+ * forgotten first. An IPv6 host can use any address in its prefix, so prefixes are counted
+ * (addr_is_same_party).
  *
  * A connection is pending until its host is known: named by Connect, and authenticated if it has a
  * key.
@@ -33,8 +35,10 @@ struct origin {
 
 struct admission {
 	/* Thread: control */
-	uint64_t paid_ns; /* for all addresses together */
+	uint64_t paid_ns[2]; /* for all known addresses together, for all strangers */
 	struct origin origins[ADDRESSES];
+	struct origin known[ADDRESSES];
+	unsigned n_remembered; /* ever: the next one replaces the oldest */
 };
 
 struct admission *admission_new(void)
@@ -49,12 +53,19 @@ void admission_free(struct admission *admission)
 
 /* ---- rates ---------------------------------------------------------------------------------- */
 
-static struct origin *find_origin(struct admission *admission, const union addr *address)
+static struct origin *find_in(struct origin origins[static ADDRESSES], const union addr *address)
 {
 	for (unsigned i = 0; i < ADDRESSES; i++)
-		if (addr_is_same_party(&admission->origins[i].address, address))
-			return &admission->origins[i];
+		if (addr_is_same_party(&origins[i].address, address))
+			return &origins[i];
 	return NULL;
+}
+
+static struct origin *find_origin(struct admission *admission, const union addr *address)
+{
+	struct origin *known = find_in(admission->known, address);
+
+	return known ? known : find_in(admission->origins, address);
 }
 
 static struct origin *take_origin(struct admission *admission, const union addr *address,
@@ -87,10 +98,28 @@ void admission_pay(struct target *target, const union addr *remote)
 	const struct config_limits *limits = &target->config->limits;
 	uint64_t now_ns = clock_ns();
 	struct origin *origin = take_origin(target->admission, remote, now_ns);
+	uint64_t *paid_ns = &target->admission->paid_ns[admission_is_stranger(target, remote)];
 
-	target->admission->paid_ns = pay(target->admission->paid_ns, limits->connect_rate, now_ns);
+	*paid_ns = pay(*paid_ns, limits->connect_rate, now_ns);
 	if (origin)
 		origin->paid_ns = pay(origin->paid_ns, limits->connect_rate_per_host, now_ns);
+}
+
+/* ---- known addresses ------------------------------------------------------------------------ */
+
+bool admission_is_stranger(const struct target *target, const union addr *remote)
+{
+	return !find_in(target->admission->known, remote);
+}
+
+void admission_remember(struct target *target, const union addr *remote)
+{
+	struct admission *admission = target->admission;
+	const struct origin *origin = find_origin(admission, remote);
+
+	if (admission_is_stranger(target, remote))
+		admission->known[admission->n_remembered++ % ADDRESSES] = (struct origin){
+			*remote, origin ? origin->paid_ns : 0};
 }
 
 /* ---- all limits ----------------------------------------------------------------------------- */
@@ -111,6 +140,9 @@ static uint64_t count_from(const struct target *target, const union addr *remote
 const char *admission_refuse(const struct target *target, const union addr *remote)
 {
 	const struct config_limits *limits = &target->config->limits;
+	bool is_stranger = admission_is_stranger(target, remote);
+	unsigned n_alike = is_stranger ? target->n_strangers
+				       : target->n_pending - target->n_strangers;
 	const struct origin *origin;
 
 	if (target->life == TARGET_STOPPING)
@@ -121,12 +153,13 @@ const char *admission_refuse(const struct target *target, const union addr *remo
 	    target->n_connections >= limits->connections_per_address &&
 	    count_from(target, remote, false) >= limits->connections_per_address)
 		return "too many connections from there: raise limits.connections_per_address";
-	if (target->n_pending >= limits->pending)
+	if (n_alike >= limits->pending)
 		return "too many connections without Connect or proof: raise limits.pending";
 	if (target->n_pending >= limits->pending_per_host &&
 	    count_from(target, remote, true) >= limits->pending_per_host)
 		return "too many connections from there without Connect or proof: raise limits.pending_per_host";
-	if (is_used_up(target->admission->paid_ns, limits->connect_rate, limits->connections))
+	if (is_used_up(target->admission->paid_ns[is_stranger], limits->connect_rate,
+		       limits->connections))
 		return "too many connections in a short time: raise limits.connect_rate";
 	origin = find_origin(target->admission, remote);
 	if (origin &&

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "base/states.h"
+#include "target/association/admission.h"
 #include "target/association/connection.h"
 #include "target/association/defect.h"
 #include "target/association/host_stats.h"
@@ -76,7 +77,9 @@ void connection_admit(struct connection *c, const char *hostnqn)
 {
 	check(!connection_is_admitted(c) && c->target->n_pending > 0);
 	c->target->n_pending--;
+	c->target->n_strangers -= c->from_stranger;
 	host_stats_attach(c, hostnqn);
+	admission_remember(c->target, &c->cm->remote);
 }
 
 /* ---- setup -------------------------------------------------------------------------------- */
@@ -195,6 +198,7 @@ static struct connection *connection_new(struct portal *portal, struct cm_conn *
 	c->cm = cm;
 	c->max_reads = max_reads;
 	c->created_ns = clock_ns();
+	c->from_stranger = admission_is_stranger(portal->target, &cm->remote);
 	c->timer.on_expiry = on_timeout;
 	c->connect.connection = c;
 	addr_format(c->remote, &cm->remote);
@@ -240,6 +244,7 @@ void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_
 	list_add_tail(&target->connections, &c->node);
 	target->n_connections++;
 	target->n_pending++;
+	target->n_strangers += c->from_stranger;
 	c->queue->poller->n_queues++;
 	pollers_take_queue(target, cm->device);
 	queue_attach(c->queue);
@@ -383,6 +388,7 @@ static void end(struct connection *c)
 	list_remove(&c->node);
 	target->n_connections--;
 	target->n_pending -= !connection_is_admitted(c);
+	target->n_strangers -= !connection_is_admitted(c) && c->from_stranger;
 	queue->poller->n_queues--;
 	events->on_over(c);
 	host_stats_detach(c);

@@ -60,6 +60,7 @@ struct connection {
 	struct queue *queue; /* owned; from attach to over, control reads only what never changes */
 	char remote[ADDR_STRING_MAX];
 	uint64_t created_ns;
+	bool from_stranger; /* admission.h: its address was not known */
 
 	/* Thread: control */
 	unsigned state;		       /* enum connection_state */
@@ -96,7 +97,7 @@ __attribute__((cold)) void connection_break(struct connection *c, const char *wh
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
 /* Its host is now known, and authenticated if it has a key: it no longer counts in
- * target->n_pending. Once for a connection. */
+ * target->n_pending, and its address is known (admission.h). Once for a connection. */
 void connection_admit(struct connection *c, const char *hostnqn);
 /* "live" also while finishing; "dying" also when stranded. */
 const char *connection_state_name(const struct connection *c);

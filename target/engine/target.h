@@ -82,6 +82,7 @@ struct target {
 	unsigned n_connections;
 	bool has_placed;		 /* a queue, at a poller: pollers_can_shrink */
 	unsigned n_pending;		 /* of them: before Connect or authentication */
+	unsigned n_strangers;		 /* of these: from unknown addresses (admission.h) */
 	unsigned n_discovery;		 /* discovery controllers */
 	struct list controllers;	 /* of struct controller (node) */
 	struct list hosts;		 /* of struct host (node) */

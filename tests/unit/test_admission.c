@@ -107,11 +107,50 @@ static void silence_counts_parties(void **state)
 	assert_null(admission_refuse(&target, &same));
 }
 
+/* The strangers' places and rate are used up; from a known address hosts come as before, up to
+ * limits of their own. */
+static void strangers_do_not_keep_known_hosts_out(void **state)
+{
+	struct cm_conn conns[PENDING];
+	struct connection connections[PENDING];
+	union addr known = address("10.1.0.", 1), stranger = address("10.1.0.", 2);
+
+	let_in("2001:db8:0:1::", 64);
+	target.n_pending = target.n_strangers = 64; /* limits.pending */
+	admission_remember(&target, &known);
+	assert_false(admission_is_stranger(&target, &known));
+	assert_true(admission_is_stranger(&target, &stranger));
+	assert_non_null(admission_refuse(&target, &stranger));
+	for (unsigned i = 0; i < PENDING; i++) {
+		assert_null(admission_refuse(&target, &known));
+		add_pending(&connections[i], &conns[i], known);
+	}
+	assert_non_null(admission_refuse(&target, &known));
+}
+
+/* The table of known addresses has an end, and a later one takes the place of the first. */
+static void the_oldest_known_address_is_forgotten(void **state)
+{
+	union addr first = address("10.1.0.", 1), last;
+
+	for (unsigned i = 0; i < 257; i++) {
+		last = address(i < 200 ? "10.1.0." : "10.2.0.", i % 200 + 1);
+		admission_remember(&target, &last);
+		admission_remember(&target, &last);
+	}
+	assert_true(admission_is_stranger(&target, &first));
+	assert_false(admission_is_stranger(&target, &last));
+	last = address("10.1.0.", 2);
+	assert_false(admission_is_stranger(&target, &last));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(rates_count_parties, begin, end),
 		cmocka_unit_test_setup_teardown(silence_counts_parties, begin, end),
+		cmocka_unit_test_setup_teardown(strangers_do_not_keep_known_hosts_out, begin, end),
+		cmocka_unit_test_setup_teardown(the_oldest_known_address_is_forgotten, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

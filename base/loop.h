@@ -22,14 +22,11 @@
 #include "base/list.h"
 #include "base/patience.h"
 
-struct loop;
-
 /*
  * The seam for simulation: what runs next. A turn has steps (sources, messages, calls, timers, file
  * descriptors), and a step has items. A program runs them in a fixed order, but correct code relies
- * only on the order of timers and of the messages of one sender. A test that sets this function
- * chooses the order: the function returns which of n (2 or more) ready items runs next, below n.
- * NULL, as in every program: the first. Set while no loop runs.
+ * only on the order of timers and of the messages of one sender. A test that sets this function,
+ * while no loop runs, chooses which of n >= 2 ready items runs next, below n. NULL: the first.
  */
 extern unsigned (*loop_choose)(unsigned n);
 
@@ -103,8 +100,9 @@ struct loop {
 	const struct loop_hooks *hooks;	    /* borrowed */
 	struct patience patience;	    /* how long to poll */
 	struct crowd crowd;
-	uint64_t now_ns;   /* time of this turn, for cheap timestamps */
-	bool has_worked;   /* the pass that began then found items */
+	uint64_t now_ns; /* time of this turn, for cheap timestamps */
+	bool has_worked; /* the pass that began then found items */
+	bool is_resting;
 	unsigned fd_turn;  /* counts turns between two checks of epoll */
 	unsigned n_inputs; /* fds that are no doorbells */
 	uint64_t busy_ns;  /* in passes that found items; read by any thread (counter.h) */
@@ -121,6 +119,8 @@ void loop_run(struct loop *loop);
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
 /* When the first timer is due; UINT64_MAX: there is none. */
 uint64_t loop_deadline_ns(const struct loop *loop);
+/* A loop that is resting, as it has no peer to serve, sleeps at once, whatever spin_ns says. */
+void loop_rest(struct loop *loop, bool is_resting);
 /* From any thread and from signal handlers' self-pipes. */
 void loop_stop(struct loop *loop);
 

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 
-#define SPIN_ALWAYS UINT64_MAX	     /* the loop never sleeps */
+#define SPIN_ALWAYS UINT64_MAX	     /* the loop never sleeps, unless it rests (loop_rest) */
 #define SPIN_AUTO   (UINT64_MAX - 1) /* the loop decides: patience.h */
 
 /* "auto", "always", "never", or a duration up to 1 s. Returns 0 or -EINVAL. */

@@ -124,6 +124,7 @@ int worker_new(struct volume *volume, struct loop *control, uint64_t spin, unsig
 	r = loop_init(&worker->nbd.loop, spin, NULL);
 	if (r < 0)
 		goto out_free;
+	loop_rest(&worker->nbd.loop, true);
 	worker->source = (struct loop_source){.poll = poll_nothing, .flush = flush_dirty};
 	loop_source_add(&worker->nbd.loop, &worker->source);
 	/* The thread first: it can be ended at once, a queue cannot. */
@@ -193,6 +194,7 @@ static void on_conn_arrived(struct loop_msg *msg)
 
 	list_add_tail(&thread->conns, &conn->node);
 	thread->n_conns++;
+	loop_rest(&thread->loop, false);
 	nbd_conn_share_out(conn);
 	volume_io_set_before_held(thread->queue, look_at_conns, worker_of_conn(conn));
 	if (conn->state == CONN_NEW)
@@ -222,6 +224,7 @@ static void on_conn_over(struct nbd_conn *conn)
 	list_remove(&conn->node);
 	list_remove(&conn->dirty);
 	worker->nbd.n_conns--;
+	loop_rest(&worker->nbd.loop, worker->nbd.n_conns == 0);
 	nbd_conn_share_out(conn);
 	gate_conn_gone(worker, conn);
 	conn->msg.run = on_conn_returned;

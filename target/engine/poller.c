@@ -82,6 +82,7 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	request_resume_init(poller);
 	stall_init(poller);
 	r = loop_init(&poller->loop, target->config->tuning.spin, &rcu_hooks);
+	loop_rest(&poller->loop, true);
 	aging_init(poller);
 	if (r == 0)
 		r = poller_make_memory(poller);

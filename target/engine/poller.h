@@ -48,6 +48,7 @@ struct poller {
 	struct arena data;	    /* of I/O commands */
 	struct arena admin;	    /* of Connect and admin commands: data can never starve them */
 	struct list queues;	    /* of struct queue (poller_node) */
+	unsigned n_io_queues;	    /* of these; without any the loop rests */
 	struct list short_queues;   /* of struct queue (short_node): responses wait for slots */
 	struct list throttled;	    /* of struct line (node) */
 	struct loop_timer throttle; /* runs while requests wait there */

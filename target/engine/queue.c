@@ -126,7 +126,7 @@ static void attach(struct loop_msg *msg)
 	if (r == 0)
 		r = qp_attach(qp);
 	if (qp_is_attached(qp->state))
-		list_add_tail(&queue->poller->queues, &queue->poller_node);
+		queue_join_poller(queue);
 	if (queue->state == QUEUE_NEW) /* else it broke during qp_attach */
 		queue_move(queue, r == 0 ? QUEUE_SERVING : QUEUE_FAILED);
 	queue->attached.error = r;

@@ -100,6 +100,33 @@ void queue_break(struct queue *queue, const char *fmt, ...)
 	loop_send(&queue->target->loop, &queue->broken.msg);
 }
 
+/* ---- its poller --------------------------------------------------------------------------- */
+
+static void count_io_queue(const struct queue *queue, int by)
+{
+	struct poller *poller = queue->poller;
+
+	if (queue->qid == 0)
+		return;
+	poller->n_io_queues += by;
+	loop_rest(&poller->loop, poller->n_io_queues == 0);
+}
+
+void queue_join_poller(struct queue *queue)
+{
+	list_add_tail(&queue->poller->queues, &queue->poller_node);
+	count_io_queue(queue, 1);
+}
+
+/* Accepts one that never joined it. */
+static void leave_poller(struct queue *queue)
+{
+	if (list_is_empty(&queue->poller_node))
+		return;
+	list_remove(&queue->poller_node);
+	count_io_queue(queue, -1);
+}
+
 /* ---- the end ------------------------------------------------------------------------------ */
 
 void queue_check_finished(struct queue *queue)
@@ -119,7 +146,7 @@ static COLD_PATH void check_over(struct queue *queue)
 	queue_move(queue, QUEUE_OVER);
 	if (qp_is_attached(queue->qp.state))
 		qp_detach(&queue->qp);
-	list_remove(&queue->poller_node);
+	leave_poller(queue);
 	buffer_give(queue->poller, &queue->cqes);
 	loop_send(&queue->target->loop, &queue->over);
 }

@@ -6,6 +6,8 @@
 
 /* Moves the queue to the next state, which its table must allow. */
 void queue_move(struct queue *queue, enum queue_state next);
+/* Its queue pair is attached: it is one of its poller's queues until it is over. */
+void queue_join_poller(struct queue *queue);
 /* Whether control does not know of a failure yet. */
 bool queue_may_fail(const struct queue *queue);
 /* The queue has failed, because of queue->failed.why. is_fault: the host's. */

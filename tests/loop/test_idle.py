@@ -63,7 +63,19 @@ def idle(keep_alive, allowed):
     return case
 
 
+def always(scratch):
+    """Workers that have no I/O queue sleep, also where the others never do."""
+    target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra="tuning: {spin: always, workers: 2}")
+    for _ in range(WINDOWS):
+        found = excess({"rblkd": target.process.pid}, 4)
+        if not found:
+            break
+    expect(not found, "; ".join(found))
+    target.stop()
+
+
 CASES = [
+    ("spin: always, and no hosts", always),
     # reading /proc costs the process nothing; the allowance is for the kernel's own housekeeping
     ("no keep alive: no wake-ups at all", idle("0", 4)),
     # every 5 s: timer, SEND, completion on either side

@@ -494,6 +494,24 @@ static void test_spins_before_sleep(void **state)
 	assert_string_equal(trace, "t");
 }
 
+/* A loop without peers sleeps at once, whatever it may do otherwise. */
+static void test_rests(void **state)
+{
+	struct named_timer t = {{0}}, u = {{0}};
+
+	loop.hooks = &hooks;
+	loop.patience.spin_ns = SPIN_ALWAYS;
+	loop_rest(&loop, true);
+	start_named(&t, 't', NSEC_PER_SEC / 2); /* not yet due, however slow we are */
+	run_until(3);
+	assert_string_equal(trace, "()t");
+	loop_rest(&loop, false);
+	trace[0] = '\0';
+	start_named(&u, 'u', 2 * NSEC_PER_MSEC);
+	loop_turn(&loop, UINT64_MAX);
+	assert_string_equal(trace, "u");
+}
+
 /* Messages */
 
 enum {
@@ -660,6 +678,7 @@ int main(void)
 		TEST(test_hooks_surround_sleep_only),
 		TEST(test_idle_costs_nothing),
 		TEST(test_spins_before_sleep),
+		TEST(test_rests),
 		TEST(test_messages_from_many_threads),
 		TEST(test_wake_up_is_never_lost),
 		TEST(test_stop_from_outside),

@@ -68,8 +68,7 @@ static void describe_peer(struct nbd_conn *conn)
 	if (conn->client == CLIENT_KERNEL) {
 		snprintf(conn->peer, sizeof(conn->peer), "kernel");
 	} else if (getpeername(conn->fd, &addr.sa, &n_addr) == 0 && addr.sa.sa_family != AF_UNIX) {
-		addr_format(conn->peer, &addr);
-		conn->client = CLIENT_TCP;
+		addr_format(conn->peer, &addr); /* --stdio behind a super-server */
 	} else if (getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &n_cred) == 0) {
 		_autofclose_ FILE *f = NULL;
 
@@ -83,18 +82,17 @@ static void describe_peer(struct nbd_conn *conn)
 
 /* HALF_OPEN_MAX connections beyond max_connections may exist: dead clients that are still being
  * cleaned up, and clients in their handshake, which refuses those beyond max_connections. At that
- * limit further clients wait in the backlog: for moments, or until the handshake's deadline. Each
- * kind has places of its own: those of this machine stay free when TCP's are taken. */
-static bool has_room(struct frontend_host *host, enum conn_client client)
+ * limit further clients wait in the backlog: for moments, or until the handshake's deadline. */
+static bool has_room(struct frontend_host *host)
 {
 	struct bridge *bridge = container_of(host, struct bridge, host);
-	unsigned n = bridge->n_of[client];
+	unsigned n = bridge->n_of[CLIENT_SOCKET];
 
 	if (n < bridge->config->max_connections + HALF_OPEN_MAX)
 		return true;
 	if (log_limit_pass(&bridge->log_limit, 5))
-		log_warn("volume %s: there are %u %s clients, the next has to wait",
-			 bridge->config->name, n, client == CLIENT_TCP ? "TCP" : "local");
+		log_warn("volume %s: there are %u clients, the next has to wait",
+			 bridge->config->name, n);
 	return false;
 }
 
@@ -108,7 +106,7 @@ static int add_conn(struct frontend_host *host, int fd, bool is_kernel, bool mus
 		return -EBUSY;
 	}
 	conn = nbd_conn_new(&bridge->export, ++bridge->next_conn_id, fd,
-			    is_kernel ? CLIENT_KERNEL : CLIENT_UNIX);
+			    is_kernel ? CLIENT_KERNEL : CLIENT_SOCKET);
 	if (!conn)
 		return -ENOMEM;
 	if (must_exit)
@@ -154,8 +152,6 @@ static int make_export(struct bridge *bridge)
 		return r;
 	nbd_export_update(&bridge->export, &bridge->info, config->is_read_only);
 	bridge->export.max_established = config->max_connections;
-	bridge->export.tls_policy = config->tls.policy;
-	bridge->export.tls_keys = bridge->tls_keys;
 	return 0;
 }
 
@@ -445,9 +441,6 @@ static int prepare(struct bridge *bridge)
 		r = watch_signals(bridge);
 	if (r == 0)
 		r = make_frontends(bridge);
-	if (r == 0 && bridge->config->tls.policy != NBD_TLS_OFF &&
-	    nbd_tls_keys_new(&bridge->config->tls, &bridge->tls_keys, bridge->error))
-		r = -EINVAL; /* the error says why */
 	if (r == 0)
 		r = listen_for_control(bridge);
 	if (r == 0)
@@ -468,7 +461,6 @@ static void clean_up(struct bridge *bridge)
 	if (bridge->sockets)
 		bridge->sockets->ops->free(bridge->sockets);
 	nbd_export_deinit(&bridge->export);
-	nbd_tls_keys_free(bridge->tls_keys);
 	loop_timer_stop(&bridge->deadline);
 	if (bridge->signals.loop) {
 		loop_fd_remove(&bridge->signals);

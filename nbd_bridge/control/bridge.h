@@ -4,7 +4,6 @@
 
 #include "initiator/control/volume.h"
 #include "nbd_bridge/control/frontend.h"
-#include "nbd_bridge/io/nbd_tls.h"
 
 enum {
 	BRIDGE_METRICS_PORT = 9808, /* if the address has none */
@@ -30,8 +29,7 @@ struct bridge_config {
 	const char *control_path; /* unix socket for rblk list, status, detach; NULL: none */
 	const char *lock_path;	  /* file that is locked while it is created; NULL: none */
 	struct frontend_socket_config sockets;
-	struct nbd_tls_config tls; /* of TCP clients */
-	const char *metrics;	   /* where Prometheus reads them, as given; NULL: nowhere */
+	const char *metrics; /* where Prometheus reads them, as given; NULL: nowhere */
 	union addr metrics_address;
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;

@@ -57,7 +57,6 @@ struct bridge {
 	unsigned state;
 	struct volume *volume;
 	struct volume_info info;
-	struct nbd_tls_keys *tls_keys; /* owned; NULL: none */
 	struct nbd_export export;
 	struct frontend_host host;
 	struct frontend *kernel;  /* owned, NULL without */

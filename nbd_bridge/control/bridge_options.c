@@ -13,10 +13,6 @@
 #include "base/units.h"
 #include "nbd_bridge/control/bridge.h"
 
-enum {
-	ADDRESSES_MAX = MAX((int)FRONTEND_LISTEN_MAX, (int)VOLUME_PATHS_MAX),
-};
-
 static void put(struct json_object *o, const char *option, const char *value)
 {
 	json_add(o, option, json_object_new_string(value));
@@ -55,7 +51,7 @@ static void put_id(struct json_object *o, const char *option, unsigned id)
 static void put_addresses(struct json_object *o, const char *option, const union addr *addresses,
 			  unsigned n)
 {
-	char text[ADDRESSES_MAX * (ADDR_STRING_MAX + 1) + 1] = "";
+	char text[VOLUME_PATHS_MAX * (ADDR_STRING_MAX + 1) + 1] = "";
 	char one[ADDR_STRING_MAX];
 
 	for (unsigned i = 0, at = 0; i < n; i++)
@@ -98,8 +94,6 @@ struct json_object *bridge_options(const struct bridge_config *config)
 {
 	const struct frontend_socket_config *sockets = &config->sockets;
 	struct json_object *o = json_object_new_object();
-	static const char *const policies[] = {
-		[NBD_TLS_OFF] = "off", [NBD_TLS_ALLOW] = "allow", [NBD_TLS_REQUIRE] = "require"};
 	char mode[16], spin[UNITS_MAX];
 
 	snprintf(mode, sizeof(mode), "%04o", (unsigned)sockets->mode);
@@ -108,11 +102,7 @@ struct json_object *bridge_options(const struct bridge_config *config)
 	put_id(o, "socket-owner", sockets->owner);
 	put_id(o, "socket-group", sockets->group);
 	put(o, "socket-mode", mode);
-	put_addresses(o, "listen", sockets->listen, sockets->n_listen);
 	put_addresses(o, "metrics", &config->metrics_address, config->metrics != NULL);
-	put(o, "tls", policies[config->tls.policy]);
-	put(o, "tls-certificates", config->tls.certificates ?: "");
-	put(o, "tls-psk", config->tls.psk ?: "");
 	put_number(o, "max-connections", config->max_connections);
 	put_number(o, "device-connections", config->kernel.n_connections);
 	if (config->has_fixed_queues)

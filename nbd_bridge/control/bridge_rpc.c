@@ -65,7 +65,6 @@ static void put_namespace(struct json_object *o, const struct bridge *bridge)
 	put_uint(o, "size_bytes", info->size_bytes);
 	put_uint(o, "block_size", info->block_size);
 	put_uint(o, "max_io_bytes", info->max_io_bytes);
-	put_uint(o, "tls_refused", atomic_load(&bridge->export.n_tls_refused));
 	put_bool(o, "read_only", info->is_read_only || bridge->config->is_read_only);
 	put_string(o, "uuid", uuid);
 	put_string(o, "serial", info->serial);

@@ -21,8 +21,8 @@ struct frontend_host {
 	struct loop *loop; /* control */
 	const struct nbd_export *export;
 	const struct volume_info *info;
-	/* May another client of this kind come now? When not, ops->has_room follows later. */
-	bool (*has_room)(struct frontend_host *host, enum conn_client client);
+	/* May another client come now? When not, ops->has_room follows later. */
+	bool (*has_room)(struct frontend_host *host);
 	/* Takes fd, a connected stream socket, in any case; is_kernel: no handshake. It lives until
 	 * its peer ends it. must_exit: the process ends with it. 0 or -errno. */
 	int (*add_conn)(struct frontend_host *host, int fd, bool is_kernel, bool must_exit);
@@ -62,7 +62,7 @@ struct frontend {
 /* ---- frontend_socket.c ---- */
 
 enum {
-	FRONTEND_LISTEN_MAX = 8,
+	FRONTEND_INHERITED_MAX = 8,
 };
 
 struct frontend_socket_config {
@@ -70,8 +70,6 @@ struct frontend_socket_config {
 	mode_t mode;
 	uid_t owner; /* of path; -1: not changed */
 	gid_t group;
-	union addr listen[FRONTEND_LISTEN_MAX]; /* TCP */
-	unsigned n_listen;
 	bool is_stdio;	      /* one connection: standard input and output */
 	unsigned n_inherited; /* listening sockets 3, 4, ... (LISTEN_FDS) */
 };

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end for NBD clients: a unix socket, TCP ports, sockets inherited from a service
- * manager, standard input and output.
+ * The front end for NBD clients of this machine: a unix socket, unix sockets inherited from a
+ * service manager, standard input and output. Over TCP nbdkit serves them (nbdkit-rblk-plugin(1)).
  *
- * The file's owner, group and mode (0600 by default) restrict access to the unix socket. TCP has
- * access control only with TLS, so it listens only when --listen is given. The socket file of a
- * process that died is replaced, one with a listener is not; only our own file is removed at the
- * end.
+ * The file's owner, group and mode (0600 by default) restrict access to the unix socket. The socket
+ * file of a process that died is replaced, one with a listener is not; only our own file is removed
+ * at the end.
  *
  * While the process has as many clients as it may have, it does not accept: further clients wait in
  * the socket's backlog.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +30,12 @@ enum {
 	BACKLOG = 64,
 	ACCEPT_BATCH = 16,
 	FIRST_INHERITED = 3,
-	LISTENERS_MAX = 2 * FRONTEND_LISTEN_MAX + 1,
+	LISTENERS_MAX = FRONTEND_INHERITED_MAX + 1,
 };
 
 struct listener {
 	struct loop_fd lfd;
 	struct loop_timer retry; /* no file descriptor was left: try again later */
-	enum conn_client client; /* that come by it */
 	bool is_full;		 /* there was no room: has_room goes on */
 	struct frontend_socket *owner;
 };
@@ -53,22 +50,6 @@ struct frontend_socket {
 };
 
 /* ---- accepting ----------------------------------------------------------------------------- */
-
-static void set_option(int fd, int level, int option, int value)
-{
-	setsockopt(fd, level, option, &value, sizeof(value));
-}
-
-/* Fails on unix sockets, which need none of it. A machine that has vanished keeps its place for a
- * minute: 30 s, and three probes without an answer. */
-static void tune(int fd)
-{
-	set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
-	set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
-	set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
 
 static void accept_again(struct listener *listener)
 {
@@ -90,7 +71,7 @@ static void on_connecting(struct loop_fd *lfd, uint32_t events)
 	for (unsigned i = 0; i < ACCEPT_BATCH; i++) {
 		int fd;
 
-		if (!host->has_room(host, listener->client)) {
+		if (!host->has_room(host)) {
 			listener->is_full = true;
 			loop_fd_modify(lfd, 0);
 			return;
@@ -104,7 +85,6 @@ static void on_connecting(struct loop_fd *lfd, uint32_t events)
 			}
 			return;
 		}
-		tune(fd);
 		host->add_conn(host, fd, false, false);
 	}
 }
@@ -123,16 +103,6 @@ static void has_room(struct frontend *frontend)
 	}
 }
 
-/* Of the listening socket, perhaps an inherited one. */
-static enum conn_client client_of(int fd)
-{
-	int family = AF_UNIX;
-	socklen_t n = sizeof(family);
-
-	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &n);
-	return family == AF_UNIX ? CLIENT_UNIX : CLIENT_TCP;
-}
-
 static int add_listener(struct frontend_socket *fe, int fd)
 {
 	struct listener *listener = &fe->listeners[fe->n_listeners];
@@ -142,12 +112,21 @@ static int add_listener(struct frontend_socket *fe, int fd)
 		.lfd = {.fd = fd, .events = EPOLLIN, .on_event = on_connecting},
 		.retry = {.on_expiry = on_retry},
 		.owner = fe,
-		.client = client_of(fd),
 	};
 	fe->n_listeners++; /* the fd is closed with it, also on failure */
 	if (listen(fd, BACKLOG) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
 	return loop_fd_add(fe->frontend.host->loop, &listener->lfd);
+}
+
+/* TCP would serve each machine of the network, without asking which. */
+static int inherit(struct frontend_socket *fe, int fd)
+{
+	int family = AF_UNSPEC;
+	socklen_t n = sizeof(family);
+
+	getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &n);
+	return family == AF_UNIX ? add_listener(fe, fd) : -EAFNOSUPPORT;
 }
 
 /* ---- listening ----------------------------------------------------------------------------- */
@@ -212,31 +191,13 @@ static int listen_unix(struct frontend_socket *fe)
 	return add_listener(fe, fd);
 }
 
-static int listen_tcp(struct frontend_socket *fe, const union addr *addr)
-{
-	int fd = socket(addr->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (addr->sa.sa_family == AF_INET6)
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(fd, &addr->sa, addr_len(addr)) < 0) {
-		int r = -errno;
-
-		close(fd);
-		return r;
-	}
-	return add_listener(fe, fd);
-}
-
 unsigned frontend_n_inherited(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
 
 	if (!pid || !n || strtol(pid, NULL, 10) != getpid())
 		return 0;
-	return (unsigned)MIN(strtoul(n, NULL, 10), FRONTEND_LISTEN_MAX);
+	return (unsigned)MIN(strtoul(n, NULL, 10), FRONTEND_INHERITED_MAX);
 }
 
 /* ---- the front end ------------------------------------------------------------------------- */
@@ -250,8 +211,10 @@ static int fail(struct error *error, int r, const char *where)
 		 strerror(-r));
 	snprintf(error->hint, sizeof(error->hint), "%s",
 		 r == -EADDRINUSE ? "another program listens there; choose another address"
-		 : r == -EPERM	  ? "only root may give a socket to another user or group"
-				  : "");
+		 : r == -EAFNOSUPPORT
+			 ? "it must be a unix socket; nbdkit-rblk-plugin serves NBD over TCP"
+		 : r == -EPERM ? "only root may give a socket to another user or group"
+			       : "");
 	return (int)error->code;
 }
 
@@ -270,18 +233,12 @@ static int start(struct frontend *frontend, struct error *error)
 {
 	struct frontend_socket *fe = container_of(frontend, struct frontend_socket, frontend);
 	const struct frontend_socket_config *config = &fe->config;
-	char where[ADDR_STRING_MAX];
 	int r;
 
 	for (unsigned i = 0; i < config->n_inherited; i++) {
-		r = add_listener(fe, FIRST_INHERITED + (int)i);
+		r = inherit(fe, FIRST_INHERITED + (int)i);
 		if (r < 0)
 			return fail(error, r, "an inherited socket");
-	}
-	for (unsigned i = 0; i < config->n_listen; i++) {
-		r = listen_tcp(fe, &config->listen[i]);
-		if (r < 0)
-			return fail(error, r, addr_format(where, &config->listen[i]));
 	}
 	if (config->path) {
 		r = listen_unix(fe);

@@ -212,8 +212,6 @@ static void write_clients(const struct metrics *m)
 	counter(m, "copied_out_parts_total",
 		"Parts of I/O copied out, for their client stood still while others waited.",
 		m->n_copied_out);
-	counter(m, "tls_refused_total", "NBD clients whose TLS handshake failed.",
-		atomic_load(&m->bridge->export.n_tls_refused));
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */

@@ -45,7 +45,7 @@ static void answer(struct worker *worker)
 
 void gate_look(struct nbd_conn *conn)
 {
-	struct pollfd pfd = {.fd = conn->fd, .events = conn->client == CLIENT_TCP ? POLLRDHUP : 0};
+	struct pollfd pfd = {.fd = conn->fd};
 
 	if (conn->state != CONN_CLOSED && poll(&pfd, 1, 0) == 1)
 		nbd_session_abort(conn, "the client is gone");

@@ -93,7 +93,6 @@ struct nbd_conn *nbd_conn_new(struct nbd_export *export, unsigned id, int fd,
 void nbd_conn_free(struct nbd_conn *conn)
 {
 	check(!conn->n_running && list_is_empty(&conn->output.outs));
-	nbd_tls_free(conn->tls);
 	if (conn->fd >= 0)
 		close(conn->fd);
 	free(conn->input.bytes);

@@ -8,7 +8,7 @@
  *   worker          the thread; connections arrive and leave, the volume is flushed
  *   gate            delays a new connection until the I/O of ended ones is back
  *   nbd_session     drives: bytes in and out, steps, start, stop, drain, abort
- *   nbd_handshake   nbd_options   nbd_starttls   nbd_hello    handshake: steps, options
+ *   nbd_handshake   nbd_options   nbd_hello            handshake: steps, options
  *   nbd_command     a request's header: validate, then start it
  *   nbd_read        nbd_write     nbd_zero             the commands
  *   nbd_io          a request becomes parts; starved requests; a part came back
@@ -16,7 +16,7 @@
  *   nbd_reclaim     memory of clients that stand still goes to those that wait
  *   nbd_part        one I/O of the volume, with its memory
  *   nbd_request     a request, from its header to its last reference
- *   nbd_socket      nbd_records   nbd_tls              bytes in and out
+ *   nbd_socket      bytes in and out
  *   nbd_conn        nbd_thread.h  nbd_export   range_lock   nbd_wire.h
  *
  * Below the session nothing closes a connection: a step returns STEP_ABORT or STEP_DRAIN, and what
@@ -28,7 +28,6 @@
 #include "nbd_bridge/io/nbd_state.h"
 #include "nbd_bridge/io/nbd_streams.h"
 #include "nbd_bridge/io/nbd_thread.h"
-#include "nbd_bridge/io/nbd_tls.h"
 
 struct worker;
 
@@ -53,8 +52,7 @@ struct nbd_conn {
 	/* It has ended: its socket is closed, its I/O is back. Or it leaves for another worker: it
 	 * is open, and nothing of it is in flight. The callee owns it from here on. */
 	void (*on_over)(struct nbd_conn *conn);
-	int fd;		     /* owned */
-	struct nbd_tls *tls; /* owned; NULL: plain */
+	int fd; /* owned */
 	struct loop_fd lfd;
 	struct loop_msg msg;	 /* to the worker and back */
 	struct list node, dirty; /* in those of thread: conns, dirty */

@@ -9,7 +9,6 @@
 
 #include "initiator/control/volume.h"
 #include "nbd_bridge/io/nbd_state.h"
-#include "nbd_bridge/io/nbd_tls.h"
 #include "nbd_bridge/io/nbd_wire.h"
 #include "nbd_bridge/io/range_lock.h"
 
@@ -22,19 +21,16 @@ struct nbd_export {
 	char name[NBD_NAME_MAX + 1]; /* clients may ask for it or for "" */
 	char description[512];
 	uint32_t block_size;
-	uint32_t max_io_bytes;		     /* a multiple of block_size, at least two blocks */
-	uint64_t slab_bytes;		     /* registered memory of each queue */
-	unsigned max_established;	     /* of each kind of client, the kernel aside */
-	enum nbd_tls_policy tls_policy;	     /* for TCP clients */
-	const struct nbd_tls_keys *tls_keys; /* borrowed; NULL only if it is off */
+	uint32_t max_io_bytes;	  /* a multiple of block_size, at least two blocks */
+	uint64_t slab_bytes;	  /* registered memory of each queue */
+	unsigned max_established; /* clients, the kernel aside */
 
 	/* ...but these, which change while clients are connected. */
 	_Atomic uint64_t size_bytes;
 	_Atomic bool is_read_only;
 	_Atomic bool has_trim;
 	_Atomic bool has_write_zeroes;
-	_Atomic unsigned n_tls_refused;		      /* clients whose TLS handshake failed */
-	_Atomic unsigned n_established[CLIENT_KINDS]; /* past the handshake */
+	_Atomic unsigned n_established; /* clients of sockets, past the handshake */
 
 	struct range_lock locks;
 };

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "nbd_bridge/io/nbd_hello.h"
 #include "nbd_bridge/io/nbd_options.h"
-#include "nbd_bridge/io/nbd_starttls.h"
 
 /* What is left of an option's data. */
 struct reader {
@@ -85,10 +84,10 @@ static void reply_invalid(struct nbd_conn *conn)
 	nbd_hello_error(conn, NBD_REP_ERR_INVALID, "malformed option");
 }
 
-/* Counts the connection as established; false: there are enough of its kind. */
+/* Counts the connection as established; false: there are enough. */
 static bool take_place(struct nbd_conn *conn)
 {
-	_Atomic unsigned *n = &conn->export->n_established[conn->client];
+	_Atomic unsigned *n = &conn->export->n_established;
 
 	if (atomic_fetch_add(n, 1) < conn->export->max_established)
 		return true;
@@ -169,11 +168,6 @@ static enum conn_step run_unsupported(struct nbd_conn *conn, struct reader data)
 {
 	nbd_hello_error(conn, NBD_REP_ERR_UNSUP, "this server does not do that");
 	return STEP_AGAIN;
-}
-
-static enum conn_step run_starttls(struct nbd_conn *conn, struct reader data)
-{
-	return nbd_starttls_run(conn, data.n);
 }
 
 /* ---- INFO and GO ------------------------------------------------------------------- */
@@ -330,7 +324,7 @@ static enum conn_step (*const options[])(struct nbd_conn *conn, struct reader da
 	[NBD_OPT_EXPORT_NAME] = run_export_name,
 	[NBD_OPT_ABORT] = run_abort,
 	[NBD_OPT_LIST] = run_list,
-	[NBD_OPT_STARTTLS] = run_starttls,
+	[NBD_OPT_STARTTLS] = run_unsupported,
 	[NBD_OPT_INFO] = run_info,
 	[NBD_OPT_GO] = run_go,
 	[NBD_OPT_STRUCTURED_REPLY] = run_structured_reply,
@@ -344,8 +338,6 @@ enum conn_step nbd_options_run(struct nbd_conn *conn, const uint8_t *data, uint3
 	struct reader reader = {data, length};
 	uint32_t option = conn->handshake.option;
 
-	if (nbd_starttls_is_due(conn))
-		return nbd_starttls_refuse(conn);
 	if (option < ARRAY_LEN(options) && options[option])
 		return options[option](conn, reader);
 	return run_unsupported(conn, reader);

@@ -72,10 +72,6 @@ static void close_socket(struct nbd_conn *conn)
 	nbd_conn_move(conn, CONN_CLOSED);
 	loop_timer_stop(&conn->deadline);
 	loop_fd_remove(&conn->lfd);
-	if (conn->tls && !nbd_tls_is_open(conn->tls))
-		atomic_fetch_add(&conn->export->n_tls_refused, 1);
-	else if (conn->tls)
-		nbd_tls_end(conn->tls);
 	close(take_fd(&conn->fd));
 	log_debug("nbd %u: closed, %llu requests, %llu errors", conn->id,
 		  (unsigned long long)conn->n_requests, (unsigned long long)conn->n_errors);
@@ -118,7 +114,7 @@ static void end_input(struct nbd_conn *conn)
 {
 	check(nbd_conn_is_open(conn));
 	if (conn->state >= CONN_REQUEST && conn->client != CLIENT_KERNEL)
-		atomic_fetch_sub(&conn->export->n_established[conn->client], 1);
+		atomic_fetch_sub(&conn->export->n_established, 1);
 	conn->input.step = STEP_NEEDS_INPUT;
 	conn->input.at = conn->input.end = 0;
 	if (conn->input.current)
@@ -169,9 +165,7 @@ static bool wants_input(const struct nbd_conn *conn)
 
 static void update_events(struct nbd_conn *conn)
 {
-	uint32_t events = (wants_input(conn)		? EPOLLIN
-			   : conn->client == CLIENT_TCP ? EPOLLRDHUP
-							: 0) |
+	uint32_t events = (wants_input(conn) ? EPOLLIN : 0) |
 			  (conn->output.is_blocked ? EPOLLOUT : 0);
 
 	if (conn->lfd.loop && loop_fd_modify(&conn->lfd, events) < 0)
@@ -182,7 +176,7 @@ static void begin_transmission(struct nbd_conn *conn)
 {
 	if (nbd_conn_alloc(conn) < 0) {
 		if (conn->client != CLIENT_KERNEL)
-			atomic_fetch_sub(&conn->export->n_established[conn->client], 1);
+			atomic_fetch_sub(&conn->export->n_established, 1);
 		nbd_session_abort(conn, "no memory for its requests");
 		return;
 	}
@@ -220,19 +214,6 @@ static void consume(struct nbd_conn *conn)
 		nbd_conn_check_end(conn);
 }
 
-/* EPROTO: of TLS, which has a text of its own. */
-static void fail_receive(struct nbd_conn *conn, int error)
-{
-	nbd_session_abort(conn, error == EPROTO && conn->why ? conn->why : strerror(error));
-}
-
-/* Records that were decrypted wait in memory, where no event of the socket reports them. */
-static void receive_rest_soon(struct nbd_conn *conn)
-{
-	if (conn->tls && wants_input(conn) && nbd_tls_has_input(conn->tls))
-		nbd_conn_resume_soon(conn);
-}
-
 static void receive(struct nbd_conn *conn)
 {
 	bool is_short = false;
@@ -243,17 +224,14 @@ static void receive(struct nbd_conn *conn)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n < 0)
-			fail_receive(conn, errno);
+			nbd_session_abort(conn, strerror(errno));
 		else if (n == 0 && conn->state < CONN_REQUEST)
 			nbd_session_abort(conn, "the client left during the handshake");
-		else if (n == 0 && conn->client == CLIENT_TCP)
-			nbd_session_abort(conn, "the client is gone");
 		else if (n == 0)
 			nbd_session_drain(conn);
 		else
 			consume(conn);
 	}
-	receive_rest_soon(conn);
 }
 
 static void on_event(struct loop_fd *lfd, uint32_t events)
@@ -266,7 +244,7 @@ static void on_event(struct loop_fd *lfd, uint32_t events)
 	}
 	if (wants_input(conn) && events & ~EPOLLOUT)
 		receive(conn);
-	else if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+	else if (events & (EPOLLHUP | EPOLLERR))
 		nbd_session_abort(conn, "the client is gone");
 	update_events(conn);
 }
@@ -279,8 +257,6 @@ static void resume(struct loop_call *call)
 		return;
 	if (nbd_conn_is_open(conn))
 		consume(conn);
-	if (conn->tls && wants_input(conn) && nbd_tls_has_input(conn->tls))
-		receive(conn);
 	update_events(conn);
 	nbd_conn_check_end(conn);
 }
@@ -335,7 +311,6 @@ void nbd_session_arrive(struct nbd_conn *conn)
 		return;
 	}
 	consume(conn); /* what it brings along */
-	receive_rest_soon(conn);
 	update_events(conn);
 }
 

@@ -2,7 +2,7 @@
 /*
  * Bytes in and out of a connection's socket. Many requests are received, and many replies sent,
  * with one system call each. The tail of a payload that has not arrived yet goes past the input
- * buffer, straight into registered memory. With TLS the records go through nbd_records.c.
+ * buffer, straight into registered memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "nbd_bridge/io/nbd_part.h"
-#include "nbd_bridge/io/nbd_records.h"
 #include "nbd_bridge/io/nbd_socket.h"
 
 enum {
@@ -49,7 +48,7 @@ ssize_t nbd_socket_receive(struct nbd_conn *conn, bool *ret_is_short)
 		iov[n_iov++] = (struct iovec){part->payload + part->n_filled, n_payload};
 	}
 	iov[n_iov++] = (struct iovec){conn->input.bytes + n_left, n_ahead};
-	n = conn->tls ? nbd_records_receive(conn, iov, n_iov) : readv(conn->fd, iov, (int)n_iov);
+	n = readv(conn->fd, iov, (int)n_iov);
 	if (n <= 0)
 		return n;
 	*ret_is_short = (size_t)n < n_payload + n_ahead;
@@ -137,13 +136,11 @@ int nbd_socket_send(struct nbd_conn *conn)
 	struct iovec iov[SEND_IOV] UNINITIALIZED;
 	size_t n_bytes;
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = gather(conn, iov, &n_bytes)};
-	bool is_plain = !conn->tls || !nbd_tls_is_open(conn->tls);
 	ssize_t n;
 
 	trim(&msg, conn->output.n_sent);
 	n_bytes -= conn->output.n_sent;
-	n = is_plain ? sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT)
-		     : nbd_records_send(conn, msg.msg_iov, (unsigned)msg.msg_iovlen);
+	n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (n < 0 && errno != EAGAIN && errno != EINTR)
 		return -errno;
 	finish_sent(conn, n < 0 ? 0 : (size_t)n);

@@ -54,8 +54,7 @@ enum conn_end {
 };
 
 enum conn_client {
-	CLIENT_UNIX,
-	CLIENT_TCP,    /* the end of its input is its end: TCP does not distinguish half-closed */
+	CLIENT_SOCKET,
 	CLIENT_KERNEL, /* the kernel's end of a socket pair: no handshake */
 	CLIENT_KINDS,
 };

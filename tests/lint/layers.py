@@ -59,7 +59,6 @@ FACE = ("initiator/control/volume.h", "initiator/io/volume_io.h")
 ONLY_IN = [
     ("verbs and rdma_cma headers", r"infiniband/.*|rdma/rdma_.*",
      ("transport/", "softrdma/", "tools/bench/floor.c")),
-    ("gnutls headers", r"gnutls/.*", ("nbd_bridge/io/nbd_tls.c",)),
     ("librados and librbd headers", r"(rados|rbd)/.*", ("target/store/rbd/",)),
     ("microhttpd.h", r"microhttpd\.h", ("base/http.c",)),
     ("libaio.h", r"libaio\.h", ("target/store/aio.c", "tools/bench/floor.c")),

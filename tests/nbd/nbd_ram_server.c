@@ -33,10 +33,9 @@ int main(int argc, char **argv)
 				       .frontend = BRIDGE_FRONTEND_SOCKET,
 				       .on_ready = on_ready,
 				       .context = &config};
-	uint64_t port = 0, max_connections = 16, queues = 4;
+	uint64_t max_connections = 16, queues = 4;
 	bool is_debug = false, has_pool = false;
 	const struct arg table[] = {
-		{"tcp", 0, ARG_UINT, &port, "PORT", "listen on 127.0.0.1", 1, 65535, NULL},
 		{"control", 0, ARG_STRING, &config.control_path, "PATH", "control socket", 0, 0,
 		 NULL},
 		{"max-connections", 0, ARG_UINT, &max_connections, "N", "", 1, 1024, NULL},
@@ -63,9 +62,6 @@ int main(int argc, char **argv)
 	config.sockets.path = at < argc ? argv[at] : NULL;
 	config.sockets.mode = 0600;
 	config.sockets.n_inherited = frontend_n_inherited();
-	if (port)
-		addr_parse("127.0.0.1", (uint16_t)port,
-			   &config.sockets.listen[config.sockets.n_listen++]);
 	code = bridge_run(&config, &error);
 	return code ? fail_with("nbd_ram_server", error.code, error.hint, "%s", error.message) : 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Foreign clients: libnbd (also in non-strict mode), nbdinfo, nbdcopy, qemu, fio; unix, TCP, stdio."""
+"""Foreign clients: libnbd (also in non-strict mode), nbdinfo, nbdcopy, qemu, fio; unix, stdio."""
 
 import errno
 import json
@@ -9,7 +9,7 @@ import subprocess
 import nbd
 
 from nbd_server import MIB, SERVER, Raw, Server, expect, expect_equal, pattern
-from harness import PATIENCE, SANITIZER_REPORT, expect_data, fio, free_port, run, run_cases
+from harness import PATIENCE, SANITIZER_REPORT, expect_data, fio, run, run_cases
 
 
 def handle(server, opt_mode=False, strict=0):
@@ -166,19 +166,6 @@ def case_fio(scratch):
     expect(any(before[MIB:9 * MIB]), "there was nothing to trim")
     expect_data(h.pread(16 * MIB, 0), before[:MIB] + bytes(8 * MIB) + before[9 * MIB:], "the volume after trims")
     h.shutdown()
-    server.stop()
-
-
-def case_tcp(scratch):
-    port = free_port()
-    server = Server(scratch, "--tcp", str(port))
-    image = make_image(scratch, 8 * MIB)
-    run("nbdcopy", image, f"nbd://127.0.0.1:{port}/ram")
-    got = run("nbdinfo", "--size", f"nbd://127.0.0.1:{port}").stdout.strip()
-    expect_equal(got, str(64 * MIB), "size")
-    done = run(SERVER, "--tcp", port, check=False, env=scratch.env)
-    expect_equal(done.returncode, 5, "exit status when the port is taken")
-    expect("Address already in use" in done.stderr, done.stderr)
     server.stop()
 
 

@@ -4,7 +4,6 @@ affected."""
 
 import os
 import random
-import re
 import resource
 import socket
 import struct
@@ -13,7 +12,7 @@ import time
 
 from nbd_server import (ABORT, ACK, ESHUTDOWN, FLUSH, GO, IHAVEOPT, LIST, MIB, POLICY, READ, WRITE,
                         WRITE_ZEROES, Raw, Server, expect, expect_equal, go_data, pattern)
-from harness import IS_SANITIZED, PATIENCE, expect_data, free_port, run, run_cases, wait_until, waits
+from harness import IS_SANITIZED, PATIENCE, expect_data, run_cases, wait_until, waits
 
 STANDING_S = float(os.environ.get("RBLK_STANDING_S", "0"))  # of clients that stand still
 STANDING_SEED = int(os.environ.get("RBLK_STANDING_SEED", "35"))
@@ -358,31 +357,6 @@ def case_a_crowd_waits_for_its_turn(scratch):
         expect_equal(raw.greet().option(ABORT), [(ACK, b"")], "the answer to ABORT")
         raw.close()
     check_alive(server, "after the crowd")
-    server.stop()
-
-
-def probes_after(port):
-    """Of each connection there: in how many seconds the kernel probes its peer, in tens."""
-    shown = run("ss", "-Htno", "state", "established", "sport", "=", f":{port}").stdout
-    return [-(-int(s) // 10) * 10 for s in re.findall(r"timer:\(keepalive,(\d+)sec,0\)", shown)]
-
-
-def case_tcp_has_places_of_its_own(scratch):
-    """Clients of TCP lock out none of this machine; and a machine that has vanished keeps its
-    place for a minute."""
-    port = free_port()
-    server = Server(scratch, "--tcp", str(port), "--max-connections", "4")
-
-    def far():
-        return Raw(socket.create_connection(("127.0.0.1", port), PATIENCE))
-
-    clients = [far().go() for _ in range(4)]
-    raw = far().greet()
-    expect_equal(raw.option(GO, go_data())[-1][0], POLICY, "the fifth GO over TCP")
-    check_alive(server, "beside the clients of TCP")
-    wait_until(lambda: probes_after(port) == 5 * [30], "probes after 30 s without a byte")
-    for client in clients:
-        client.close()
     server.stop()
 
 

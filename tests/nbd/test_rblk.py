@@ -253,14 +253,21 @@ def case_read_only(scratch, target, where):
 
 
 def case_tcp(scratch, target, where):
-    from harness import free_port
-    port = free_port()
-    attach(scratch, where, "--listen", f"127.0.0.1:{port}")
-    expect_equal(run("nbdinfo", "--size", f"nbd://127.0.0.1:{port}").stdout.strip(), str(16 * MIB), "size")
-    done = attach(scratch, where, "--ns", "7", "--listen", f"127.0.0.1:{port}", check=False)
-    expect_equal(done.returncode, BUSY, f"the port is taken: {done.stderr}")
-    expect_equal(len(volumes(scratch)), 1, "and nothing is left of it")
-    rblk(scratch, "detach", "test")
+    """nbdkit serves it, and rblk says how."""
+    done = attach(scratch, where, "--listen", "127.0.0.1", check=False)
+    expect_equal(done.returncode, USAGE, done.stderr)
+    expect("nbdkit --tls=require --tls-certificates=DIR rblk uri=" in done.stderr, done.stderr)
+    expect_equal(volumes(scratch), [], "volumes")
+
+
+def case_inherited_tcp(scratch, target, where):
+    """A service manager's socket that other machines reach."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        command = f'exec 3<&{listening.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
+        done = subprocess.run(["bash", "-c", command, "bash", RBLK, "serve", where, "--name", "test"], env=scratch.env,
+                              pass_fds=[listening.fileno()], check=False, text=True, capture_output=True)
+    expect_equal(done.returncode, 1, done.stderr)
+    expect("cannot listen on an inherited socket" in done.stderr and "nbdkit" in done.stderr, done.stderr)
 
 
 run_cases([(name[5:].replace("_", " "), with_target(function))

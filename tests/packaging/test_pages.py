@@ -20,7 +20,7 @@ MARKS = {"README.md": 3, "docs/SOFTRDMA.md": 5, "docs/SETUP.md": 3, "docs/CEPH.m
 # These take all blocks of a page that are not marked, where services run, and where a cluster is.
 ELSEWHERE = {"docs/SETUP.md": "tests/vm/t/setup-page.sh", "docs/CEPH.md": "tests/ceph/test_ceph.py"}
 STEP_S = 1500  # far beyond what any step takes
-OPTIONAL = ("libsystemd-dev", "libmicrohttpd-dev", "systemtap-sdt-dev", "libgnutls28-dev", "libcmocka-dev", "scdoc")
+OPTIONAL = ("libsystemd-dev", "libmicrohttpd-dev", "systemtap-sdt-dev", "libcmocka-dev", "scdoc")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 LACKING = re.compile(r"^.*(?:not found$|: not found|No such file or directory).*$", re.MULTILINE)
 # Mounts and processes end with the command, however that ends.

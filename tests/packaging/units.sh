@@ -71,8 +71,8 @@ knows() {
 	for name; do grep -qx -- "$name" <<<"$names" || { echo "it lacks $name"; return 1; }; done
 	! grep -E '=|\?' <<<"$names"
 }
-check "tools/packages knows Ubuntu 24.04" knows ID=ubuntu 'VERSION_ID="24.04"' libibverbs-dev clang-format-14 libgnutls28-dev
-check "tools/packages knows Fedora" knows ID=fedora VERSION_ID=41 rdma-core-devel userspace-rcu-devel gnutls-devel libnbd
+check "tools/packages knows Ubuntu 24.04" knows ID=ubuntu 'VERSION_ID="24.04"' libibverbs-dev clang-format-14 libmicrohttpd-dev
+check "tools/packages knows Fedora" knows ID=fedora VERSION_ID=41 rdma-core-devel userspace-rcu-devel libmicrohttpd-devel libnbd
 
 # the image: its second stage has the libraries that our programs need, and COPY finds what it names
 has_libraries() (

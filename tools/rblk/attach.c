@@ -308,11 +308,10 @@ static int check_usage(const struct attach *attach, const char *target)
 	if (attach->is_all && target && attach->directory)
 		return fail_with(program, EXIT_USAGE, NULL,
 				 "an address and --from exclude each other");
-	if (attach->is_all &&
-	    (o->name || o->socket_path || o->listen || o->metrics || attach->has_nsid))
+	if (attach->is_all && (o->name || o->socket_path || o->metrics || attach->has_nsid))
 		return fail_with(
 			program, EXIT_USAGE, "attach that volume alone",
-			"--name, --ns, --socket, --listen and --metrics are for one volume, not for --all");
+			"--name, --ns, --socket and --metrics are for one volume, not for --all");
 	return EXIT_OK;
 }
 

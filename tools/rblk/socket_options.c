@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of a volume on its NBD clients: where they reach it, and which of them may. The unix
- * socket has an owner and a mode, TCP has TLS. Part of volume_options.c, and with its rule: what is
- * wrong is found before a process exists.
+ * The options of a volume on its NBD clients: where they reach it, and which of them may, by the
+ * owner and the mode of the unix socket. Part of volume_options.c, and with its rule: what is wrong
+ * is found before a process exists.
  */
 #include <errno.h>
 #include <grp.h>
@@ -17,9 +17,6 @@
 #include "base/units.h"
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/socket_options.h"
-
-static const char *const tls_names[] = {
-	[TLS_REQUIRE] = "require", [TLS_ALLOW] = "allow", [TLS_OFF] = "off", NULL};
 
 unsigned socket_options_table(struct volume_options *o, struct arg *t, unsigned n)
 {
@@ -36,24 +33,9 @@ unsigned socket_options_table(struct volume_options *o, struct arg *t, unsigned 
 			       (struct arg){"socket-group", 0, ARG_STRING, &o->socket_group,
 					    "GROUP",
 					    "group of the NBD socket (default: this user's)"});
-	n = volume_options_add(
-		t, n,
-		(struct arg){
-			"listen", 0, ARG_STRING, &o->listen, "ADDRESS[:PORT],...",
-			"also serve NBD over TCP (port 10809), without access control but by TLS"});
-	n = volume_options_add(
-		t, n,
-		(struct arg){"tls", 0, ARG_CHOICE, &o->tls, "require|allow|off",
-			     "TLS for TCP clients (default: require if there are keys)", 0, 0,
-			     tls_names});
-	n = volume_options_add(
-		t, n,
-		(struct arg){"tls-certificates", 0, ARG_STRING, &o->tls_certificates, "DIR",
-			     "directory with ca-cert.pem, server-cert.pem and server-key.pem"});
-	return volume_options_add(
-		t, n,
-		(struct arg){"tls-psk", 0, ARG_STRING, &o->tls_psk, "FILE",
-			     "file with pre-shared keys, as psktool(1) makes it"});
+	return volume_options_add(t, n,
+				  (struct arg){"listen", 0, ARG_STRING, &o->listen, "ADDRESS",
+					       "says how nbdkit serves the volume over TCP"});
 }
 
 /* Octal, as chmod(1) takes it: a decimal 660 would open the socket to the wrong users. */
@@ -73,31 +55,16 @@ static int apply_mode(const struct volume_options *o, struct frontend_socket_con
 	return 0;
 }
 
-/* Empty pieces are skipped, so a list that a script has put together may end in a comma. */
-static int apply_listen(const struct volume_options *o, struct frontend_socket_config *sockets,
-			struct error *error)
+/* An option of earlier versions, in scripts and volume files: its users hear how to go on. */
+static int refuse_listen(const struct volume_options *o, struct error *error)
 {
-	char text[512], *rest = text, *one;
-
-	snprintf(text, sizeof(text), "%s", o->listen ?: "");
-	while ((one = strsep(&rest, ","))) {
-		if (!*one)
-			continue;
-		if (sockets->n_listen == FRONTEND_LISTEN_MAX) {
-			error_set(error, EXIT_USAGE, NULL, "--listen: at most %d addresses",
-				  FRONTEND_LISTEN_MAX);
-			return EXIT_USAGE;
-		}
-		if (addr_parse_with_port(one, NBD_DEFAULT_PORT,
-					 &sockets->listen[sockets->n_listen++]) < 0) {
-			error_set(error, EXIT_USAGE, NULL, "--listen: '%.100s' is not an address",
-				  one);
-			return EXIT_USAGE;
-		}
-	}
-	if (sockets->n_listen && addr_check_ip("--listen", error) < 0)
-		return (int)error->code;
-	return 0;
+	if (!o->listen)
+		return 0;
+	error_set(
+		error, EXIT_USAGE,
+		"nbdkit --tls=require --tls-certificates=DIR rblk uri=nvme+rdma://ADDRESS/NQN?ns=NSID",
+		"--listen: rblk serves NBD on this machine only, nbdkit serves it over TCP");
+	return EXIT_USAGE;
 }
 
 /* A name, or a number as chown(1) takes it. */
@@ -133,44 +100,11 @@ static int apply_owner(const struct volume_options *o, struct frontend_socket_co
 	return 0;
 }
 
-/* The volume process reads the keys again: between the two they may have changed. */
-static int check_keys(const struct nbd_tls_config *tls, struct error *error)
-{
-	struct nbd_tls_keys *keys;
-	int r = nbd_tls_keys_new(tls, &keys, error);
-
-	nbd_tls_keys_free(keys);
-	return r;
-}
-
-/* Keys without --tls require it: an option that only lay there would be taken for safety. */
-static int apply_tls(struct volume_options *o, struct bridge_config *config, struct error *error)
-{
-	bool has_keys = o->tls_certificates || o->tls_psk;
-
-	if (o->tls == TLS_OFF || (o->tls == TLS_AS_KEYS && !has_keys))
-		return 0;
-	if (!has_keys) {
-		error_set(error, EXIT_USAGE, "give --tls-certificates, --tls-psk or both",
-			  "--tls %s needs keys", tls_names[o->tls]);
-		return EXIT_USAGE;
-	}
-	if (!config->sockets.n_listen && !frontend_n_inherited()) {
-		error_set(error, EXIT_USAGE, "give --listen, too",
-			  "TLS is for TCP clients; the unix socket has an owner and a mode");
-		return EXIT_USAGE;
-	}
-	config->tls.policy = o->tls == TLS_ALLOW ? NBD_TLS_ALLOW : NBD_TLS_REQUIRE;
-	config->tls.certificates = o->tls_certificates;
-	config->tls.psk = o->tls_psk;
-	return check_keys(&config->tls, error);
-}
-
 int socket_options_apply(struct volume_options *o, struct bridge_config *config,
 			 struct error *error)
 {
 	return apply_mode(o, &config->sockets, error) ?: apply_owner(o, &config->sockets, error)
-	       ?: apply_listen(o, &config->sockets, error) ?: apply_tls(o, config, error);
+	       ?: refuse_listen(o, error);
 }
 
 /* ---- the NBD socket ---- */

@@ -44,7 +44,6 @@ void volume_options_init(struct volume_options *options, enum bridge_frontend fr
 		.max_connections = 16,
 		.n_kernel_connections = 1,
 		.socket_mode = "0600",
-		.tls = TLS_AS_KEYS,
 		.spin = "auto",
 		.frontend = frontend,
 	};

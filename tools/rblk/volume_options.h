@@ -17,13 +17,6 @@ enum {
 	VOLUME_OPTIONS_MAX = 48, /* room in a table, for those of the subcommand too */
 };
 
-enum tls_choice {
-	TLS_REQUIRE,
-	TLS_ALLOW,
-	TLS_OFF,
-	TLS_AS_KEYS, /* not given: required if there are keys */
-};
-
 struct volume_options {
 	/* As given. */
 	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns, reconnect_delay_ns,
@@ -32,8 +25,6 @@ struct volume_options {
 	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
 	const char *name, *hostnqn, *hostid, *host_address, *fabric;
 	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen, *metrics;
-	const char *tls_certificates, *tls_psk;
-	unsigned tls; /* enum tls_choice */
 	const char *secret_file, *ctrl_secret_file, *spin;
 	struct arg_list paths;
 	unsigned frontend, fence, policy;

@@ -88,6 +88,7 @@ int find_paths(struct volume_config *config, struct error *error)
 	}
 	if (code)
 		return code;
+	config->found_by = first;
 	add_all(config, &result, &first);
 	for (unsigned i = 0; i < result.n_records && n_asked < DISCOVERY_REFERRALS_MAX; i++)
 		if (discovery_referral(&result.records[i], &address) &&

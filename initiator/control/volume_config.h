@@ -34,7 +34,8 @@ struct volume_config {
 	unsigned n_others;
 	/* Of each: the discovery controller that lists it; sa_family 0: a user names it. */
 	union addr others_found_at[VOLUME_PATHS_MAX - 1];
-	bool finds_paths; /* by persistent discovery, while it is open (volume_discovery.c) */
+	union addr found_by; /* the one that was asked first, and referred to the others of these */
+	bool finds_paths;    /* by persistent discovery, while it is open (volume_discovery.c) */
 	enum volume_policy policy;
 	union addr host_address; /* source; sa_family 0: any */
 	char subnqn[VOLUME_NQN_MAX];

@@ -205,14 +205,15 @@ static struct discovery_service *find_service(const struct volume *volume,
 	return NULL;
 }
 
-static void start_referral(struct volume *volume, const union addr *address)
+static void start_referral(struct volume *volume, const union addr *address,
+			   const union addr *referred_by)
 {
 	struct discovery_service *const *services = volume->discovery.services;
 
 	for (unsigned i = 1; i < VOLUME_SERVICES_MAX; i++) {
 		if (services[i])
 			continue;
-		start_service(volume, i, address, &first_service(volume)->config.address);
+		start_service(volume, i, address, referred_by);
 		return;
 	}
 }
@@ -244,7 +245,7 @@ static void follow_referrals(struct volume *volume)
 	}
 	for (unsigned i = 0; i < first->n_referrals; i++)
 		if (!find_service(volume, &first->referrals[i]))
-			start_referral(volume, &first->referrals[i]);
+			start_referral(volume, &first->referrals[i], &first->config.address);
 }
 
 static void say_left_out(const struct discovery_service *s)
@@ -336,12 +337,25 @@ static const struct discovery_service_ops service_ops = {
 
 /* ---- first and last ---- */
 
+/* Of the paths with which it begins (find_paths.c). The referral may be gone before it is read
+ * again, and then its service has to be there to end. */
+static void start_first_referrals(struct volume *volume)
+{
+	const union addr *by = &volume->config.found_by;
+
+	for_each_path(path, volume) if (path_is_found(path) &&
+					!addr_is_equal(&path->found_at, by) &&
+					!find_service(volume, &path->found_at))
+		start_referral(volume, &path->found_at, by);
+}
+
 void volume_discovery_begin(struct volume *volume)
 {
 	if (!volume->config.finds_paths)
 		return;
 	volume->discovery.retry.on_expiry = on_retry;
 	start_service(volume, 0, &volume->config.address, NULL);
+	start_first_referrals(volume);
 }
 
 void volume_discovery_end(struct volume *volume)

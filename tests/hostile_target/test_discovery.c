@@ -460,6 +460,20 @@ static void referrals_are_followed_one_step(void **state)
 	paths_end();
 }
 
+/* The referral by which a path was found ends before the volume's own discovery has read the log. */
+static void a_referral_may_end_before_it_is_read(void **state)
+{
+	prepare_to_follow(NULL);
+	client.config.n_others = 1;
+	client.config.others_found_at[0] = client.config.others[0];
+	client.config.found_by = client.config.address;
+	SAY(1, "list", 1);
+	paths_open_first();
+	wait_for(is_one, "the second path is gone");
+	assert_int_equal(paths_status().n_services, 1);
+	paths_end();
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 
 int main(int argc, char **argv)
@@ -478,6 +492,7 @@ int main(int argc, char **argv)
 		CASE(logs_without_sense_are_refused),
 		CASE(a_volume_takes_few_of_many),
 		CASE(referrals_are_followed_one_step),
+		CASE(a_referral_may_end_before_it_is_read),
 	};
 
 	if (argc > 1)

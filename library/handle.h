@@ -74,7 +74,10 @@ struct rblk_queue {
 
 /* What rblk_io.internal holds. */
 struct io_part {
-	struct volume_io io;
+	union {
+		struct volume_io io;
+		struct volume_extents extents; /* of RBLK_EXTENTS */
+	};
 	struct rblk_queue *queue;
 	struct rblk_io *next;
 	struct volume_memory memory; /* of this I/O alone, while registered */

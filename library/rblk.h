@@ -63,6 +63,26 @@ enum rblk_op {
 	 * second half takes its place, in one step that no other I/O to the target sees half done.
 	 * length is at most max_compare_bytes. Never sent twice. */
 	RBLK_COMPARE_AND_WRITE = 5,
+	RBLK_EXTENTS = 6, /* which blocks hold data: the buffer is a struct rblk_extents */
+};
+
+/* Blocks that follow each other. */
+struct rblk_extent {
+	uint64_t length;  /* bytes */
+	uint32_t is_hole; /* no data, reads as zeroes; otherwise it may hold data */
+	uint32_t reserved;
+};
+
+enum {
+	RBLK_EXTENTS_MAX = 2,
+};
+
+/* From the offset of an RBLK_EXTENTS on. They may describe less than its length: the next one
+ * begins behind them. Writes that had ended before are in them. */
+struct rblk_extents {
+	uint32_t n; /* 1 or more */
+	uint32_t reserved;
+	struct rblk_extent of[RBLK_EXTENTS_MAX];
 };
 
 enum rblk_flags {
@@ -79,7 +99,8 @@ struct rblk_io {
 	uint32_t flags;	 /* enum rblk_flags */
 	uint64_t offset; /* bytes, multiple of block_size */
 	uint64_t length; /* bytes, multiple of block_size */
-	void *buffer;	 /* read, write: of length bytes; compare and write: of 2 * length */
+	/* Read, write: of length bytes; compare and write: of 2 * length; extents: their struct. */
+	void *buffer;
 	/* That holds the whole buffer, of this volume; NULL: the library registers the buffer for
 	 * this I/O, or finds it in its cache (option cache). */
 	struct rblk_memory *memory;

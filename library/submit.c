@@ -12,6 +12,8 @@
 #include "library/memory_handle.h"
 #include "library/process.h"
 
+_Static_assert((unsigned)RBLK_EXTENTS_MAX == (unsigned)VOLUME_RUNS_MAX, "each run is an extent");
+
 static const uint8_t ops[] = {
 	[RBLK_READ] = VOLUME_READ,    [RBLK_WRITE] = VOLUME_WRITE,
 	[RBLK_FLUSH] = VOLUME_FLUSH,  [RBLK_WRITE_ZEROES] = VOLUME_WRITE_ZEROES,
@@ -30,14 +32,21 @@ static __attribute__((noinline)) int check_compare(const struct rblk_volume *vol
 	return io->length <= max ? 0 : -EINVAL;
 }
 
-static int check_io(const struct rblk_volume *volume, const struct rblk_io *io)
+static int check_range(const struct rblk_volume *volume, const struct rblk_io *io)
 {
 	uint64_t size = atomic_load_explicit(&volume->size_bytes, memory_order_relaxed);
 
+	return (io->offset | io->length) & volume->block_mask || io->length > size ||
+			       io->offset > size - io->length
+		       ? -EINVAL
+		       : 0;
+}
+
+static int check_io(const struct rblk_volume *volume, const struct rblk_io *io)
+{
 	if (io->op == RBLK_FLUSH)
 		return 0;
-	if (io->op >= sizeof(ops) || (io->offset | io->length) & volume->block_mask ||
-	    io->length > size || io->offset > size - io->length)
+	if (io->op >= sizeof(ops) || check_range(volume, io) < 0)
 		return -EINVAL;
 	return io->op == RBLK_COMPARE_AND_WRITE ? check_compare(volume, io) : 0;
 }
@@ -68,9 +77,8 @@ static int check_memory(const struct rblk_volume *volume, const struct rblk_io *
 }
 
 /* Has ended; rblk_poll reports it. The queue is taken. */
-static void on_done(struct volume_io *volume_io, int error)
+static inline void end(struct io_part *part, int error)
 {
-	struct io_part *part = container_of(volume_io, struct io_part, io);
 	struct rblk_queue *queue = part->queue;
 	struct rblk_io *io = io_of_part(part);
 
@@ -78,6 +86,11 @@ static void on_done(struct volume_io *volume_io, int error)
 	part->next = NULL;
 	*queue->ended_end = io;
 	queue->ended_end = &part->next;
+}
+
+static void on_done(struct volume_io *volume_io, int error)
+{
+	end(container_of(volume_io, struct io_part, io), error);
 }
 
 static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part *part)
@@ -100,6 +113,35 @@ static int prepare(struct rblk_queue *queue, struct rblk_io *io, struct io_part 
 			  : memory_attach(queue->volume, io->buffer, n_bytes, part);
 }
 
+static void on_extents(struct volume_extents *answer)
+{
+	struct io_part *part = container_of(answer, struct io_part, extents);
+	struct rblk_extents *extents = io_of_part(part)->buffer;
+
+	*extents = (struct rblk_extents){.n = answer->n};
+	for (unsigned i = 0; i < answer->n; i++)
+		extents->of[i] = (struct rblk_extent){.length = answer->runs[i].length,
+						      .is_hole = answer->runs[i].is_hole};
+	end(part, 0);
+}
+
+static __attribute__((noinline)) int submit_extents(struct rblk_queue *queue, struct rblk_io *io)
+{
+	struct io_part *part = io_part_of(io);
+
+	if (!io->buffer || !io->length || check_range(queue->volume, io) < 0)
+		return -EINVAL;
+	part->queue = queue;
+	part->held = NULL;
+	part->extents = (struct volume_extents){
+		.offset = io->offset, .length = io->length, .done = on_extents};
+	queue_enter(queue);
+	volume_extents_ask(queue->queue, &part->extents);
+	queue_leave(queue);
+	queue->n_outstanding++;
+	return 0;
+}
+
 int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
 {
 	struct io_part *part = io_part_of(io);
@@ -107,6 +149,8 @@ int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
 
 	if (process_is_child())
 		return -ECHILD;
+	if (__builtin_expect(io->op == RBLK_EXTENTS, 0))
+		return submit_extents(queue, io);
 	r = check_io(queue->volume, io);
 	if (r == 0)
 		r = prepare(queue, io, part);

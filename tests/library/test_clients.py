@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (BUILD, LASTING, NQN, ROOT, Target, expect, expect_data, run, run_cases,  # noqa: E402
+from harness import (BUILD, LASTING, NQN, ROOT, Target, expect, expect_data, expect_equal, run, run_cases,  # noqa: E402
                      wait_until)
 
 LIBRARY = os.path.join(BUILD, "library")
@@ -116,6 +116,23 @@ def test_nbdkit(scratch):
     target.stop()
 
 
+def test_nbdkit_extents(scratch):
+    """Holes of a file, by block status; a copy has them, too."""
+    image = scratch.make_file("sparse", 0)
+    with open(image, "r+b") as f:
+        f.truncate(32 << 20)
+        f.seek(8 << 20)
+        f.write(b"x" * (1 << 20))
+    target = Target(scratch, [f"nsid: 1, file: {image}"])
+    scratch.env["URI"] = f"nvme+rdma://{target.address}/{NQN}"
+    found = nbdkit(scratch, 'nbdinfo --map --json "$uri"').stdout
+    expect_equal([(e["offset"], e["length"], e["type"]) for e in json.loads(found)],
+                 [(0, 8 << 20, 3), (8 << 20, 1 << 20, 0), (9 << 20, 23 << 20, 3)], "the map")
+    nbdkit(scratch, 'nbdcopy "$uri" out')
+    run("cmp", image, scratch.file("out"))
+    target.stop()
+
+
 def test_nbdkit_mistakes(scratch):
     target = start_target(scratch)
     done = nbdkit(scratch, "true", "x=1", check=False)
@@ -211,6 +228,7 @@ if __name__ == "__main__":
              ("fio finds no error while rblkd is killed", test_fio_killed)]
     if os.path.exists(PLUGIN) and shutil.which("nbdkit"):
         CASES += [("libnbd and qemu through nbdkit", test_nbdkit),
+                  ("holes through nbdkit", test_nbdkit_extents),
                   ("nbdkit reports what is wrong", test_nbdkit_mistakes),
                   ("nbdkit as a daemon", test_nbdkit_daemon)]
     CASES += [("the Python module", test_python)]

@@ -65,6 +65,32 @@ static void check_mistakes(struct rblk_volume *volume, struct rblk_queue *queue,
 	expect(run(queue, RBLK_READ, buffer, 0, 0, NULL) == 0);
 }
 
+/* A target that cannot tell: all may hold data. */
+static void check_no_extents(struct rblk_queue *queue)
+{
+	struct rblk_extents extents;
+
+	expect(run(queue, RBLK_EXTENTS, &extents, BLOCK, 2 * BLOCK, NULL) == 0);
+	expect(extents.n == 1 && !extents.of[0].is_hole && extents.of[0].length == 2 * BLOCK);
+	expect(run(queue, RBLK_EXTENTS, NULL, 0, BLOCK, NULL) == -EINVAL);
+	expect(run(queue, RBLK_EXTENTS, &extents, 0, 0, NULL) == -EINVAL);
+	expect(run(queue, RBLK_EXTENTS, &extents, 100, BLOCK, NULL) == -EINVAL);
+}
+
+/* The first half of 4 MiB is a hole, and a block behind it has data. */
+static void check_extents(struct rblk_queue *queue, void *block)
+{
+	const uint64_t half = 512 * BLOCK;
+	struct rblk_extents extents;
+
+	expect(run(queue, RBLK_DISCARD, NULL, 0, 2 * half, NULL) == 0);
+	expect(run(queue, RBLK_WRITE, block, half, BLOCK, NULL) == 0);
+	expect(run(queue, RBLK_EXTENTS, &extents, 0, 2 * half, NULL) == 0);
+	expect(extents.n == 2 && extents.of[0].is_hole && extents.of[0].length == half);
+	expect(!extents.of[1].is_hole && extents.of[1].length >= BLOCK &&
+	       extents.of[1].length <= half);
+}
+
 /* Memory that an I/O uses is not forgotten, and any other is. */
 static void check_forget(struct rblk_volume *volume, struct rblk_queue *queue, char *buffer)
 {
@@ -97,6 +123,7 @@ static void operations(const char *uri)
 			check_operations(queue, a, b, memory, sizes[k]);
 		}
 		check_mistakes(volume, queue, a);
+		check_no_extents(queue);
 		expect(rblk_memory_forget(volume, a, 2 * n) == 0);
 		if (i > 0) /* with a cache */
 			check_forget(volume, queue, (char *)a);
@@ -191,6 +218,7 @@ static void outside(const char *uri)
 	a += 2 * BLOCK;
 	expect(rblk_memory_register(volume, a, 2 * BLOCK, &first, NULL) == 0);
 	expect(rblk_memory_register(volume, a + 2 * BLOCK, 2 * BLOCK, &second, NULL) == 0);
+	check_extents(queue, a);
 	check_outside(queue, a, first);
 	check_handles(volume, queue, a);
 	check_unmapped(volume, queue);

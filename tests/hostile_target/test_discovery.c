@@ -460,7 +460,7 @@ static void referrals_are_followed_one_step(void **state)
 	paths_end();
 }
 
-/* The referral by which a path was found ends before the volume's own discovery has read the log. */
+/* The referral by which a path was found ends before the volume itself has read the log. */
 static void a_referral_may_end_before_it_is_read(void **state)
 {
 	prepare_to_follow(NULL);

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What is built on librblk: fio's engine, nbdkit's plug-in and the Python module."""
 
+import json
 import os
 import re
 import shutil

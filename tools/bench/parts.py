@@ -192,6 +192,7 @@ def bridge():
         one_hop = {
             "rblk": stack.enter_context(programs.volume(scratch, target, 1)),
             "nbdkit memory": peer(stack, programs.nbdkit_memory(scratch, SIZE)),
+            "nbdkit rblk": peer(stack, programs.nbdkit_rblk(scratch, target, 1)),
             "qemu-nbd tmpfs": peer(stack, programs.qemu_nbd(scratch, image)),
         }
         two_hops = {

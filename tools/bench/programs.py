@@ -163,6 +163,14 @@ def nbdkit_memory(scratch, size):
     return nbd_server(["nbdkit", "-f", "-U", path, "memory", str(size)], path, f"nbd+unix:///?socket={path}")
 
 
+def nbdkit_rblk(scratch, target, nsid):
+    """Our plug-in, for the same namespace."""
+    plugin = built("tools", "nbdkit", "nbdkit-rblk-plugin.so")
+    path = os.path.join(scratch, "plugin.sock")
+    return nbd_server(["nbdkit", "-f", "-U", path, plugin, f"uri=nvme+rdma://127.0.0.1:{target.port}/{NQN}?ns={nsid}"],
+                      path, f"nbd+unix:///?socket={path}", [target.pid])
+
+
 def nbdkit_tcp(size, plugin="memory"):
     port = machine.free_port()
     return nbd_server(["nbdkit", "-f", "-i", "127.0.0.1", "-p", port, plugin, str(size)],

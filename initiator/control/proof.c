@@ -23,7 +23,7 @@
  * address, and status names it.
  *
  *     NEW -> ASKING -> DYING <-> READING -> proven        LATER: asked again
- *      ^       |  ^                  |
+ *      ^       |  ^ ^----'           |                    DYING: a better path is asked, too
  *      |       v  |                  v
  *      |    LATER -+<-------------- not listed            REFUSED: time, or Connect
  *      +--- another controller is live, or the one that was asked is lost
@@ -51,7 +51,7 @@ static const struct state_rule rules[] = {
 	[PREDECESSOR_NEW] = {"new", TO(ASKING) | TO(REFUSED) | TO(NEW)},
 	[PREDECESSOR_ASKING] = {"asking", TO(DYING) | TO(LATER) | TO(REFUSED) | TO(NEW)},
 	[PREDECESSOR_LATER] = {"asked later", TO(ASKING) | TO(NEW)},
-	[PREDECESSOR_DYING] = {"dying", TO(READING) | TO(NEW)},
+	[PREDECESSOR_DYING] = {"dying", TO(READING) | TO(ASKING) | TO(NEW)},
 	[PREDECESSOR_READING] = {"reading", TO(DYING) | TO(LATER) | TO(REFUSED) | TO(NEW)},
 	[PREDECESSOR_REFUSED] = {"refused", TO(NEW)},
 };
@@ -255,21 +255,29 @@ static void on_word(struct controller *c, enum proof_word word)
 	go_on(volume);
 }
 
-/* The log page belongs to the controller that was asked for the reset: p stays with one path. */
+/*
+ * The log page belongs to the controller that was asked for the reset, so p stays with its path:
+ * unless another one has become better. A target that stands by for the store waits with the
+ * answer until it has the locks, which it may never get; the owner, which may have come later,
+ * knows at once.
+ */
 struct path *proof_source_for(const struct volume *volume, const struct predecessor *p)
 {
-	struct path *path = p->source;
+	struct path *path = p->source, *best = find_source(volume, p);
 
-	if (p->state == PREDECESSOR_DYING && path && path->phase == PATH_LIVE)
+	if (p->state == PREDECESSOR_DYING && path && path->phase == PATH_LIVE &&
+	    (!best || volume_rank(best) <= volume_rank(path)))
 		return path;
-	return find_source(volume, p);
+	return best;
 }
 
 static void ask(struct volume *volume, struct predecessor *p, struct path *path)
 {
+	bool is_under_way = p->state == PREDECESSOR_DYING && p->source == path;
+
 	volume->proof.asked = path;
 	p->source = path;
-	if (p->state == PREDECESSOR_DYING) {
+	if (is_under_way) {
 		move(p, PREDECESSOR_READING);
 		proof_ask_log(&path->controller, &p->subject, on_word);
 	} else {
@@ -384,6 +392,8 @@ static void consider(struct path *path, struct predecessor *p)
 		p->delay_ns = 0;
 		if (is_helpless(path, p))
 			refuse(path, p, no_reset);
+	} else if (proof_source_for(volume, p) == path) {
+		p->delay_ns = p->look_ns = 0;
 	}
 }
 

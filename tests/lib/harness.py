@@ -70,13 +70,13 @@ def expect_data(got, wanted, what):
                       f"{bytes(got[at:at + 16]).hex()}, wanted {bytes(wanted[at:at + 16]).hex()}")
 
 
-def wait_until(condition, what, seconds=None):
+def wait_until(condition, what, seconds=None, every_s=0.05):
     deadline = time.monotonic() + (seconds or PATIENCE)
     while time.monotonic() < deadline:
         value = condition()
         if value:
             return value
-        time.sleep(0.05)
+        time.sleep(every_s)
     raise Failure(f"timed out waiting for: {what}")
 
 

@@ -1,8 +1,11 @@
-"""Two rblkd that export one file as one subsystem: one volume, two paths."""
+"""Two rblkd that export one file as one subsystem: one volume, two paths. Both own it, or one of them does."""
 
 import os
 
-from harness import LASTING, Scratch, Target
+from harness import LASTING, RBLKCTL, Scratch, Target, ask, expect, expect_equal, run, wait_until
+
+MIB = 1 << 20
+GROUPS = "allow_any_host: true\n    ana_groups: [{id: 1, owner: lock}]"
 
 
 class Beside(Scratch):
@@ -28,3 +31,48 @@ def pair(scratch, namespace=None, more="", **env):
     left = Target(scratch, [line], subsystem_extra=subsystem,
                   extra=f"controller_ids: {{min: 1, max: 999}}\n{referral}")
     return left, right
+
+
+class Member(Target):
+    """An rblkd of several that export the same file; each has ids and a state directory of its own."""
+
+    def __init__(self, scratch, number, namespaces=None, groups=GROUPS):
+        one = scratch if number == 0 else Beside(scratch, f"member{number}")
+        for name in "group", "disk.img":
+            path = scratch.file(name)
+            if name == "group":
+                os.makedirs(path, exist_ok=True)
+            elif not os.path.exists(path):
+                scratch.make_file(name, 8 * MIB)
+        state = one.file("member-state")
+        os.makedirs(state)
+        namespaces = namespaces or [f"nsid: 1, file: {scratch.file('disk.img')}, {LASTING}"]
+        super().__init__(one, namespaces, subsystem_extra=groups,
+                         extra=f"group_directory: {scratch.file('group')}\nstate_directory: {state}\n"
+                         f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
+
+    def group(self):
+        return ask(self.control, "group_list")["groups"][0]
+
+    def is_owner(self):
+        return self.group()["state"] == "owner"
+
+    def stands_by(self):
+        """And has found that another one has the store."""
+        group = self.group()
+        return group["state"] == "standing by" and "in use" in (group["reason"] or "")
+
+    def ctl(self, *arguments, status=0):
+        done = run(RBLKCTL, *arguments, "--socket", self.control, check=False, env=self.scratch.env)
+        expect_equal(done.returncode, status, f"exit status of rblkctl {' '.join(arguments)}: {done.stderr}")
+        return done
+
+    def ana_states(self):
+        return [portal["state"] for group in ask(self.control, "ana_list")["groups"] for portal in group["portals"]]
+
+
+def members(scratch):
+    one, other = Member(scratch, 0), Member(scratch, 1)
+    expect(one.is_owner(), "the first is the owner at once")
+    wait_until(other.stands_by, "the second stands by")
+    return one, other

@@ -8,9 +8,11 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (LASTING, NQN, RBLKCTL, RBLKD, Target, Volume, ask, expect, expect_equal, run,  # noqa: E402
-                     run_cases, start_fio, wait_until)
-from pair import Beside  # noqa: E402
+from harness import (BUILD, LASTING, NQN, RBLKD, SOFTRDMA, Volume, ask, expect, expect_equal, run, run_cases,  # noqa: E402
+                     start_fio, wait_until)
+from pair import GROUPS, Member, members  # noqa: E402
+from stamped import Writer  # noqa: E402
+from successor import follow  # noqa: E402
 
 FAILED, CONFIG, NOT_FOUND = 1, 3, 4
 MIB = 1 << 20
@@ -18,53 +20,7 @@ MOVES = int(os.environ.get("RBLK_MOVES", "4"))
 KILLS = int(os.environ.get("RBLK_KILLS", "2"))
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--rate_iops=1000", "--loops=10000",
         "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--fsync=8")
-GROUPS = "allow_any_host: true\n    ana_groups: [{id: 1, owner: lock}]"
 UUID = LASTING.removeprefix("uuid: ")
-
-
-class Member(Target):
-    """An rblkd of several that export the same file; each has ids and a state directory of its own."""
-
-    def __init__(self, scratch, number, namespaces=None, groups=GROUPS):
-        one = scratch if number == 0 else Beside(scratch, f"member{number}")
-        for name in "group", "disk.img":
-            path = scratch.file(name)
-            if name == "group":
-                os.makedirs(path, exist_ok=True)
-            elif not os.path.exists(path):
-                scratch.make_file(name, 8 * MIB)
-        state = one.file("member-state")
-        os.makedirs(state)
-        namespaces = namespaces or [f"nsid: 1, file: {scratch.file('disk.img')}, {LASTING}"]
-        super().__init__(one, namespaces, subsystem_extra=groups,
-                         extra=f"group_directory: {scratch.file('group')}\nstate_directory: {state}\n"
-                         f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
-
-    def group(self):
-        return ask(self.control, "group_list")["groups"][0]
-
-    def is_owner(self):
-        return self.group()["state"] == "owner"
-
-    def stands_by(self):
-        """And has found that another one has the store."""
-        group = self.group()
-        return group["state"] == "standing by" and "in use" in (group["reason"] or "")
-
-    def ctl(self, *arguments, status=0):
-        done = run(RBLKCTL, *arguments, "--socket", self.control, check=False, env=self.scratch.env)
-        expect_equal(done.returncode, status, f"exit status of rblkctl {' '.join(arguments)}: {done.stderr}")
-        return done
-
-    def ana_states(self):
-        return [portal["state"] for group in ask(self.control, "ana_list")["groups"] for portal in group["portals"]]
-
-
-def members(scratch):
-    one, other = Member(scratch, 0), Member(scratch, 1)
-    expect(one.is_owner(), "the first is the owner at once")
-    wait_until(other.stands_by, "the second stands by")
-    return one, other
 
 
 def attach(one, other):
@@ -143,6 +99,30 @@ def ended(scratch):
     one.start()
     check_owner(other, one)
     finish(process, volume)
+    one.stop()
+    other.stop()
+
+
+def upgraded_with_writes(scratch):
+    """The host asks the one that stands by whether writes of the old process are over, and that one cannot know. The new
+    process is the owner again, and can."""
+    scratch.env["LD_PRELOAD"] = f"{os.path.join(BUILD, 'tests', 'raw', 'libhung_disk.so')}:{SOFTRDMA}"
+    lines = [f"nsid: 1, file: {scratch.make_file('disk', MIB)}, {LASTING}"]
+    one, other = Member(scratch, 0, lines), Member(scratch, 1, lines)
+    wait_until(other.stands_by, "the second stands by")
+    volume = attach(one, other)
+    writer = Writer(volume)
+    writer.wait_more()
+    scratch.make_file("hung", 0)
+    wait_until(lambda: os.path.exists(scratch.file("held")), "the disk has writes")
+    ask(one.control, "upgrade")
+    wait_until(lambda: other.status()["fencing"]["cross_controller_resets"], "the host asks the other")
+    os.unlink(scratch.file("hung"))
+    writer.wait_more()
+    follow(one)
+    expect(one.is_owner(), "it is the owner as before")
+    writer.end()
+    volume.detach()
     one.stop()
     other.stop()
 
@@ -268,6 +248,7 @@ if __name__ == "__main__":
         ("a group is given away", given_away),
         ("its owner is killed", killed),
         ("its owner ends", ended),
+        ("its owner is upgraded while a disk hangs", upgraded_with_writes),
         ("an owner that stands still is the owner", stopped_is_owner),
         ("a group that is not taken comes back", without_another),
         ("reservations move with it", reservations_move),

@@ -5,29 +5,23 @@ reservations and write protection are as they were."""
 
 import json
 import os
-import random
 import signal
 import socket
-import struct
 import subprocess
 import sys
-import threading
 import time
 from statistics import median
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "nbd")]
-from harness import (PATIENCE, RBLKCTL, RBLKD, Failure, Target, Volume, ask, expect, expect_data,  # noqa: E402
-                     expect_equal, run_cases, stand_still, wait_until, waits)
-from nbd_server import FLUSH, READ, WRITE, Raw  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from harness import (PATIENCE, RBLKCTL, RBLKD, Target, Volume, ask, expect, expect_equal, run_cases,  # noqa: E402
+                     stand_still, wait_until, waits)
+from stamped import BLOCK, WRITE, Writer, connect  # noqa: E402
 from successor import Between, Child, upgrade  # noqa: E402
 
 UPGRADES = int(os.environ.get("RBLK_UPGRADES", "5"))  # in a row
 IS_LONG = UPGRADES > 5  # what waits for a minute, too
 
 MIB = 1 << 20
-BLOCK, BLOCKS, BATCH = 4096, 64, 8
-PACE_S = 0.004
 FREE, RESERVED, PROTECTED = (f"0b1e6c5e-5a55-4c0e-9b0c-2f6f4b5d1a1{n}" for n in range(3))
 OTHER = "6f1b3a52-0000-4000-8000-000000000001"
 # Each is a point of the succession at which the test holds it: a message has been sent and not received; or
@@ -50,13 +44,6 @@ def outcomes(step, victim):
     return {OLD} if at < STEPS.index("serving") else {NONE}
 
 
-def connect(volume):
-    sock = socket.socket(socket.AF_UNIX)
-    sock.connect(volume.socket)
-    sock.settimeout(PATIENCE)
-    return Raw(sock).go()
-
-
 def reap(pid):
     try:
         os.waitpid(pid, 0)
@@ -70,77 +57,6 @@ def is_zombie(pid):
         return False
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
         return f.read().rpartition(")")[2].split()[0] == "Z"
-
-
-class Writer(threading.Thread):
-    """Writes blocks that have their number and a stamp, flushes, and reads: what it reads is the last that it wrote."""
-
-    def __init__(self, volume):
-        super().__init__(daemon=True)
-        self.raw = connect(volume)
-        self.stamps = [0] * BLOCKS
-        self.stamp = self.batches = 0
-        self.slowest_s = 0  # of the batches since a test has set it
-        self.failure = None
-        self.shall_end = threading.Event()
-        self.rng = random.Random(1)
-        self.start()
-
-    @staticmethod
-    def contents(block, stamp):
-        return struct.pack("<QQ", block, stamp) * (BLOCK // 16)
-
-    def call(self, command, blocks, payloads):
-        """At once, as hosts do; returns the data of each."""
-        for block, payload in zip(blocks, payloads):
-            self.raw.request(command, block * BLOCK, BLOCK, cookie=block, payload=payload)
-        data = {}
-        for _ in blocks:
-            magic, error, cookie = struct.unpack(">IIQ", self.raw.recv(16))
-            expect_equal((magic, error), (0x67446698, 0), f"answer of block {cookie}")
-            data[cookie] = self.raw.recv(BLOCK) if command == READ else b""
-        return data
-
-    def check(self, blocks):
-        for block, data in self.call(READ, blocks, [b""] * len(blocks)).items():
-            wanted = self.contents(block, self.stamps[block]) if self.stamps[block] else bytes(BLOCK)
-            expect_data(data, wanted, f"block {block}, stamp {self.stamps[block]}")
-
-    def write_some(self):
-        self.stamp += 1
-        blocks = self.rng.sample(range(BLOCKS), BATCH)
-        self.call(WRITE, blocks, [self.contents(block, self.stamp) for block in blocks])
-        for block in blocks:
-            self.stamps[block] = self.stamp
-        expect_equal(self.raw.call(FLUSH)[0], 0, "error of a flush")
-        self.check(self.rng.sample(range(BLOCKS), BATCH // 2))
-
-    def run(self):
-        try:
-            while not self.shall_end.wait(PACE_S):
-                begin = time.monotonic()
-                self.write_some()
-                self.slowest_s = max(self.slowest_s, time.monotonic() - begin)
-                self.batches += 1
-            self.check(range(BLOCKS))
-            self.raw.disconnect()
-        except Exception as error:  # noqa: whatever it is, the case reports it
-            self.failure = error
-
-    def has_gone_on(self, since):
-        if self.failure:
-            raise Failure(f"the host: {self.failure}")
-        return self.batches >= since + 3
-
-    def wait_more(self):
-        since = self.batches
-        wait_until(lambda: self.has_gone_on(since), "the host goes on")
-
-    def end(self):
-        self.shall_end.set()
-        self.join(PATIENCE)
-        if self.failure:
-            raise Failure(f"the host: {self.failure}")
 
 
 def keep_guards(scratch):

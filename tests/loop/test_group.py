@@ -218,6 +218,35 @@ def namespaces_come_and_go(scratch):
         member.stop()
 
 
+def descriptors(pid):
+    """{path: flags}, of all but the first three. One that stands by opens and closes its store all the time."""
+    found = {}
+    for fd in filter(lambda fd: int(fd) > 2, os.listdir(f"/proc/{pid}/fd")):
+        try:
+            path = os.readlink(f"/proc/{pid}/fd/{fd}")
+            with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
+                found[path] = int(next(line for line in f if line.startswith("flags:")).split()[1], 8)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def nothing_is_inherited(scratch):
+    """A lock proves something only as long as no other process has the descriptor. posix_spawn starts a successor, which
+    executes at once, and systemctl for --check, before any store is open."""
+    imports = {line.split()[-1].split("@")[0] for line in run("nm", "-D", "--undefined-only", RBLKD).stdout.splitlines()}
+    expect("posix_spawn" in imports, "nm shows what rblkd imports")
+    expect_equal(imports & {"fork", "_Fork", "vfork", "clone", "clone3", "system", "popen", "daemon"}, set(), "imports")
+    one, other = members(scratch)
+    for member in one, other:
+        opened = descriptors(member.process.pid)
+        expect(member is other or scratch.file("disk.img") in opened, "the owner has the store")
+        inherited = [path for path, flags in opened.items() if not flags & os.O_CLOEXEC]
+        expect_equal(inherited, [], "descriptors without O_CLOEXEC")
+    one.stop()
+    other.stop()
+
+
 def mistakes(scratch):
     """rblkd --check and a start refuse what could not have one owner."""
     file = f"nsid: 1, file: {scratch.make_file('disk.img', MIB)}"
@@ -253,5 +282,6 @@ if __name__ == "__main__":
         ("a group that is not taken comes back", without_another),
         ("reservations move with it", reservations_move),
         ("namespaces come and go", namespaces_come_and_go),
+        ("no child inherits what an owner has", nothing_is_inherited),
         ("mistakes", mistakes),
     ])

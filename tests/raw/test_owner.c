@@ -257,6 +257,41 @@ static void a_reset_waits_for_the_locks(void **state)
 	raw_host_open(&host, d.port);
 }
 
+/* It had drained before it let go. Its controller lives there, and does not matter any more. */
+static void a_new_owner_knows_at_once(void **state)
+{
+	struct raw_name name = raw_name_of(&host);
+	bool is_immediate;
+
+	fencing_write(&host.io, DAEMON_FILE, 0, 'E');
+	give(EXIT_OK);
+	wait_for(&other, "owner");
+	assert_int_equal(raw_reset(&beside.admin, name, &is_immediate), NVME_OK);
+	assert_true(is_immediate);
+	fencing_write(&beside.io, DAEMON_FILE, 0, 'F');
+	assert_int_equal(read_block(&host, 0), NVME_ANA_INACCESSIBLE);
+	assert_int_equal(raw_io(&host.io, NVME_IO_WRITE, DAEMON_FILE, 0, 1, FENCING_BLOCK),
+			 NVME_ANA_INACCESSIBLE);
+	fencing_must_read(&beside.io, DAEMON_FILE, 0, 'F');
+}
+
+/* Neither says anything of another machine's controllers, or of those without a number: locks end
+ * at the machine. */
+static void strangers_are_unknown(void **state)
+{
+	struct raw_name stranger = raw_name_of(&host);
+	bool is_immediate;
+
+	stranger.id = 5000; /* of neither */
+	for (unsigned i = 0; i < 2; i++) {
+		stranger.cirn = i ? 0 : stranger.cirn ^ UINT64_MAX;
+		assert_int_equal(raw_reset(&host.admin, stranger, &is_immediate),
+				 NVME_INVALID_FIELD | NVME_DNR);
+		assert_int_equal(raw_reset(&beside.admin, stranger, &is_immediate),
+				 NVME_INVALID_FIELD | NVME_DNR);
+	}
+}
+
 /* What waits may leave. */
 static void a_source_may_leave_while_it_waits(void **state)
 {
@@ -278,9 +313,14 @@ static void a_source_may_leave_while_it_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(one_that_stands_by_serves_no_command), CASE(commands_end_before_it_is_given),
-		CASE(a_disk_that_hangs_keeps_its_owner),    CASE(what_hosts_have_set_goes_with_it),
-		CASE(a_reset_waits_for_the_locks),	    CASE(a_source_may_leave_while_it_waits),
+		CASE(one_that_stands_by_serves_no_command),
+		CASE(commands_end_before_it_is_given),
+		CASE(a_disk_that_hangs_keeps_its_owner),
+		CASE(what_hosts_have_set_goes_with_it),
+		CASE(a_reset_waits_for_the_locks),
+		CASE(a_new_owner_knows_at_once),
+		CASE(strangers_are_unknown),
+		CASE(a_source_may_leave_while_it_waits),
 	};
 
 	return cmocka_run_group_tests(tests, start_both, stop_both);

@@ -240,7 +240,7 @@ static const struct conf_key option_keys[] = {
 	 .help = "What all hosts together may use of it."},
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared), MARK(config_namespace, shared_mark),
 	 .default_value = "false",
-	 .help = "Another rblkd exports the file, too, as a path of the same namespace."},
+	 .help = "Others own the file, too, with reservations of their own: nothing proves resets."},
 	{"ceph_conf", CONF_STRING, AT(config_namespace, ceph_conf),
 	 MARK(config_namespace, ceph_conf_mark), .max = PATH_MAX - 1, .check = conf_check_path,
 	 .default_value = "/etc/ceph/ceph.conf", .help = "Configuration of the image's cluster."},

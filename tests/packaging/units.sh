@@ -138,6 +138,29 @@ check "  only one that knows no upgrade is restarted" upgrades "rblkctl: unknown
 printf '#!/bin/sh\nexit 101\n' >"$root/stubs/policy" && chmod +x "$root/stubs/policy"
 check "  policy-rc.d is asked" upgrades "upgraded: it" 0 "" "policy-rc.d forbids"
 
+# The same of the RPM, whose scriptlet runs when the older package is gone.
+rpm_upgrades() (
+	said=$1 code=$2 wanted_done=$3 wanted_said=$4 stubs=$root/stubs
+	mkdir -p "$stubs"
+	printf '#!/bin/sh\n[ "$1" = upgrade ] || exit 9\necho "%s"\nexit %s\n' "$said" "$code" >"$stubs/rblkctl"
+	printf '#!/bin/sh\ncase $1 in show) echo 1 ;; -q) ;; *) echo "$@" >>%s/done ;; esac\n' "$stubs" >"$stubs/systemctl"
+	chmod +x "$stubs"/*
+	: >"$stubs/done"
+	rpmspec -q --qf '[%{NAME}|%{POSTTRANS}\n]' "$source/tools/rpm/rblk.spec" |
+		sed -n '/^rblk-target|/,/^:$/p' | sed 's/^rblk-target|//' >"$stubs/posttrans" &&
+		PATH=$stubs:$PATH sh -e "$stubs/posttrans" >"$stubs/said" 2>&1 &&
+		[ "$(<"$stubs/done")" = "$wanted_done" ] && grep -q "$wanted_said" "$stubs/said" ||
+		! cat "$stubs/said" "$stubs/done"
+)
+if command -v rpmspec >/dev/null; then
+	check "at an upgrade of the RPM another rblkd takes over" rpm_upgrades "upgraded: it" 0 "" "upgraded: it"
+	check "  the old one goes on if it does not" rpm_upgrades "rblkctl upgrade: the new rblkd has ended" 1 "" "rblkd goes on"
+	check "  only one that knows no upgrade is restarted" rpm_upgrades "rblkctl: unknown method 'upgrade'" 1 \
+		"restart rblkd.service" "is restarted"
+else
+	skip "an upgrade of the RPM" "rpmspec is not installed"
+fi
+
 if ! command -v systemd-analyze >/dev/null; then
 	skip "the units" "systemd-analyze is not installed"
 	done_testing

@@ -1,7 +1,7 @@
 # vm: on=6.1/rxe mem=3072
 # The blocks of docs/SETUP.md, word by word and in their order, in a machine that is target and host. Between them an
 # administrator does what the page says in words. Blocks that are marked there as not run are left out; dpkg installs in
-# place of apt, which would need an archive.
+# place of apt, which would need an archive. A block that is part of a configuration is part of those of two rblkd.
 . tests/vm/rblk.sh
 . tests/vm/systemd.sh
 unset -f rblk rblkctl # the programs that the packages install, not those of a build
@@ -39,11 +39,36 @@ import re, sys, textwrap
 sys.path.insert(0, "tests/packaging")
 sys.dont_write_bytecode = True
 from test_pages import blocks
+def is_keys(text):
+    return text.split()[0].endswith(":")
 for line, text, reason in blocks(sys.argv[1]):
     if not reason:
         with open(f"{sys.argv[2]}/block.{line:04}", "w", encoding="utf-8") as f:
-            f.write("set -e\n" + textwrap.dedent(text).replace("apt install", "dpkg -i --no-triggers") + "\n")
+            f.write("" if is_keys(text) else "set -e\n")
+            f.write(textwrap.dedent(text).replace("apt install", "dpkg -i --no-triggers") + "\n")
 END
+
+# pair KEYS: two rblkd that have these keys, "and these differ", in place of the service
+pair() {
+    local name number=0
+    install -d -o rblk -g rblk /var/lib/rblk-groups # "a directory of user rblk"
+    systemctl stop rblkd # which has that file
+    for name in first second; do
+        number=$((number + 1))
+        install -d -o rblk -g rblk /run/pair/$name
+        {
+            printf 'version: 1\ncontrol_socket: /run/pair/%s/sock\nstate_directory: /run/pair/%s\n' $name $name
+            printf 'controller_ids: {min: %s000, max: %s999}\n' $number $number
+            printf 'portals: [{name: p, address: 192.0.2.1, port: %s}]\n' $((4500 + number))
+            cat "$1"
+            echo "    allow_any_host: true" # of the last subsystem
+        } >/run/pair/$name.yaml
+        systemd-run -q --unit pair-$name -p User=rblk -p LimitMEMLOCK=infinity rblkd --config /run/pair/$name.yaml || return
+        wait_for 60 rblkctl status --socket /run/pair/$name/sock || return
+    done
+}
+group_of() { rblkctl group list -o json --socket /run/pair/"$1"/sock | grep -o '"state": *"[a-z ]*"' | cut -d'"' -f4; }
+group_is() { [ "$(group_of "$1")" = "$2" ]; }
 
 # before each block: what the page says in words
 prepare() {
@@ -56,6 +81,9 @@ prepare() {
         before=$(main_pid rblkd) ;;
     *node-exporter*) # "of the node exporter", whose package makes it
         mkdir -p /var/lib/prometheus/node-exporter ;;
+    *"group give"*)
+        is "  the first is the owner" "$(group_of first)" owner
+        export RBLK_CONTROL_SOCKET=/run/pair/first/sock ;;
     *"volumes/db.conf"*) # one volume of a name
         check "rblk detach" rblk detach db ;;
     esac
@@ -70,6 +98,13 @@ look_at() {
         like "  the disk is exported" "$(rblkctl list namespaces)" "$(basename "$(ls /dev/nullb1)")" ;;
     *"systemctl reload"*)
         like "  the file has grown" "$(rblkctl list namespaces)" '80MiB' ;;
+    "group_directory:"*)
+        check "  the second stands by" wait_for 20 group_is second "standing by" ;;
+    *"group give"*)
+        unset RBLK_CONTROL_SOCKET
+        check "  the other is the owner" wait_for 20 group_is second owner
+        systemctl stop pair-first pair-second
+        check "  the service has its file back" systemctl start rblkd ;;
     *"rblk attach"*)
         is "  by two paths" "$(rblk status db -o json | grep -o '"paths_live": *[0-9]*' | grep -o '[0-9]*$')" 2 ;;
     *"volumes/db.conf"*)
@@ -84,13 +119,16 @@ look_at() {
     esac
 }
 
+# The page's commands are a shell's, and its keys the two rblkd's.
+runner() { case $(<"$1") in "group_directory:"*) echo pair ;; *) echo bash ;; esac; }
+
 n=0
 for block in /run/block.*; do
     n=$((n + 1))
     prepare "$block"
-    check "line ${block##*.}: $(sed '2!d;s/ *#.*//' "$block" | cut -c1-60)" bash "$block"
+    check "line ${block##*.}: $(sed '2!d;s/ *#.*//' "$block" | cut -c1-60)" "$(runner "$block")" "$block"
     look_at "$block"
 done
-is "blocks that were run" "$n" 11
+is "blocks that were run" "$n" 13
 [ $failed = 0 ] || journalctl -b -u 'rblk*' --no-pager | tail -n 60 | sed 's/^/#   /'
 done_testing

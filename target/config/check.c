@@ -306,12 +306,15 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 }
 
 /* Why no other rblkd could stand by for the namespace; NULL: one can. */
-static const char *refuse_owner(const struct config_namespace *ns, const struct backend_ops *ops)
+static const char *refuse_owner(const struct config_namespace *ns, const struct backend_ops *ops,
+				const struct backend_config *backend)
 {
 	if (!ops->look)
 		return "this kind of store has no lock by which another rblkd could know that its I/O is over";
 	if (ns->is_shared)
 		return "shared: true is for several owners at once";
+	if (ops->has_cluster && !backend->keeps_records)
+		return "ceph_state: directory keeps reservations from the next owner";
 	return ns->is_read_only ? "what is read_only needs no owner" : NULL;
 }
 
@@ -323,14 +326,14 @@ static void check_owner(struct checker *c, const struct config_subsystem *subsys
 	struct backend_config backend;
 	struct conf_mark mark;
 	const struct backend_ops *ops = config_backend(ns, &backend, &mark);
-	const char *why = refuse_owner(ns, ops);
+	const char *why = refuse_owner(ns, ops, &backend);
 
 	if (!group || group->owner != CONFIG_OWNER_LOCK)
 		return;
 	if (why)
 		conf_error(c->conf, mark, "group %" PRIu64 " has owner: lock, but %s", group->id,
 			   why);
-	if (!c->config->group_directory)
+	if (!c->config->group_directory && !ops->has_cluster)
 		conf_error(c->conf, group->owner_mark,
 			   "owner: lock needs a group_directory, which the other rblkd name, too");
 	if (ids->min <= 1 && ids->max >= NVMF_CNTLID_MAX)

@@ -35,6 +35,7 @@ struct config_ana_group {
 	uint64_t id;
 	struct conf_mark mark, owner_mark;
 	unsigned owner;		  /* enum config_owner */
+	uint64_t lease_ns;	  /* of an owner on another machine */
 	unsigned state;		  /* index into config_ana_states: through all other portals */
 	struct conf_list portals; /* of struct config_ana_portal */
 };

@@ -95,6 +95,9 @@ struct target {
 	struct retire retire;		 /* removed namespaces */
 	struct list groups;		 /* of struct group (node): operations/ownership */
 	struct store_sizes *sizes;	 /* owned; operations/change/store_sizes.h */
+	/* Control calls it after a store has reported a change, of its size or that it is lost;
+	 * NULL: no group has an owner by lock. */
+	void (*on_store_change)(struct target *target);
 	uint16_t last_cntlid;
 	uint64_t quiesce_ns; /* CQT; never changes */
 	struct incarnation incarnation;

@@ -152,6 +152,9 @@ static void on_error(struct backend *backend, struct backend_io *io, int error)
 	bool must_say;
 	unsigned n_unsaid;
 
+	/* No host hears of it, and the store is the next owner's. */
+	if (atomic_load(&backend->lost_why))
+		return;
 	/* Not an error: the store never supported this operation. */
 	if (error == -EOPNOTSUPP && (io->op == BACKEND_DISCARD || io->op == BACKEND_WRITE_ZEROES))
 		return;

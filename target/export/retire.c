@@ -187,6 +187,16 @@ bool retire_has(const struct retire *retire, const char *path)
 	       list_has(&retire->synced, path);
 }
 
+void retire_let_go(struct retire *retire)
+{
+	list_for_each (node, &retire->busy) {
+		struct backend *backend = list_entry(node, struct namespace, node)->backend;
+
+		if (atomic_load(&backend->lost_why))
+			backend->ops->let_go(backend);
+	}
+}
+
 bool retire_is_synced(struct retire *retire)
 {
 	loop_timer_stop(&retire->timer);

@@ -131,12 +131,15 @@ static struct namespace *find_before(const struct snapshot *before,
 	return found ? subsystem_namespace(found, (uint32_t)config->nsid) : NULL;
 }
 
-static bool prepare_store(const struct config_namespace *config)
+static bool prepare_store(const struct config_subsystem *subsystem,
+			  const struct config_namespace *config)
 {
 	struct backend_config how;
 	struct conf_mark mark;
 	const struct backend_ops *ops = config_backend(config, &how, &mark);
 
+	if (config_has_owner(subsystem, config))
+		how.role = BACKEND_LOOKS;
 	return !ops->prepare || ops->prepare(&how) != -EINPROGRESS;
 }
 
@@ -149,9 +152,8 @@ bool snapshot_prepare(const struct target_config *config, const struct snapshot 
 		const struct config_namespace *namespaces = subsystems[i].namespaces.items;
 
 		for (unsigned j = 0; j < subsystems[i].namespaces.n; j++)
-			if (!find_before(before, &subsystems[i], &namespaces[j]) &&
-			    !config_has_owner(&subsystems[i], &namespaces[j]))
-				is_ready &= prepare_store(&namespaces[j]);
+			if (!find_before(before, &subsystems[i], &namespaces[j]))
+				is_ready &= prepare_store(&subsystems[i], &namespaces[j]);
 	}
 	return is_ready;
 }

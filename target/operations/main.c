@@ -19,6 +19,7 @@
 #include "base/fd_limit.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/daemon.h"
+#include "target/store/backends.h"
 #include "transport/fabric.h"
 
 #define DEFAULT_CONFIG "/etc/rblk/target.yaml"
@@ -210,5 +211,7 @@ int main(int argc, char **argv)
 	r = args.is_check ? check_only() : run(argv);
 	if (r == EXIT_OK && !args.is_check)
 		log_info("stopped");
+	if (!backends_end())
+		_exit(r);
 	return r;
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A backend: where a namespace's bytes live. It is an ops table, listed in the table of all
- * backends (backends.h); null.c is one to copy.
- *
- * Threads. open, close, resize: control. submit: any poller, with its backend_thread; an io
- * completes there. The namespace owns its backend.
+ * backends (backends.h); null.c is one to copy. Threads: control calls open, close, resize; any
+ * poller submits, with its backend_thread, and an io completes there. The namespace owns it.
  */
 #pragma once
 
@@ -56,6 +54,10 @@ struct backend_ops {
 	 * I/O of its last holder is over, so that nothing can stand by for it. */
 	int (*look)(const struct backend_config *config, struct backend_limits *ret_limits,
 		    struct error *error);
+	/* Control. No host hears of a lost store's I/O any more: what was held back ends with
+	 * -ESHUTDOWN. NULL: no store is ever lost. */
+	void (*let_go)(struct backend *backend);
+	bool (*end)(void);     /* see backends_end; NULL: nothing runs beside the stores */
 	const char *unchecked; /* what check leaves to open, for people; NULL: nothing */
 	/* Never completes io from inside. */
 	void (*submit)(struct backend *backend, struct backend_thread *thread,
@@ -93,7 +95,8 @@ struct backend {
 	_Atomic bool has_failed;
 	/* The size in limits is not that of the store any more (backend_changed). Any thread. */
 	_Atomic bool has_changed;
-	bool is_created; /* open created the store */
+	const char *_Atomic lost_why; /* another machine may have the store; any thread */
+	bool is_created;	      /* open created the store */
 	/* The sizes before and after open or resize grew the store, until it is kept or undone;
 	 * grown_to 0: it has not grown. Control. */
 	uint64_t grown_from, grown_to;

@@ -5,6 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a store is opened for. */
+enum backend_role {
+	BACKEND_SERVES, /* this rblkd alone has it */
+	/* Several rblkd may have it, and one does at a time: the owner of a group. Where it is
+	 * shared by machines, open does not wait for its lock, and goes on trying while it is asked
+	 * again within seconds. -EINPROGRESS: nothing is known yet; -EBUSY: another has it. */
+	BACKEND_OWNS,
+	BACKEND_LOOKS, /* the same, for what hosts may know of it without its lock */
+};
+
 /* The memory of an earlier process. Borrowed. */
 struct backend_memory {
 	int fd; /* a memfd */
@@ -17,8 +27,10 @@ struct backend_config {
 	uint32_t block_size; /* of the namespace */
 	bool must_create;
 	bool is_read_only;
-	bool is_shared;			   /* file: others with the same setting may have it, too */
-	const char *ceph_conf, *ceph_user; /* of ops with has_cluster */
-	bool keeps_records;		   /* likewise: see records */
+	enum backend_role role;
+	uint64_t lease_ns; /* BACKEND_OWNS: silence after which another machine is the owner */
+	bool is_shared;	   /* file: others with the same setting may have it, too */
+	const char *ceph_conf, *ceph_user;   /* of ops with has_cluster */
+	bool keeps_records;		     /* likewise: see records */
 	const struct backend_memory *memory; /* ram: goes on with it; NULL: begins empty */
 };

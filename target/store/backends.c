@@ -33,3 +33,12 @@ const char *backends_names(char buf[BACKENDS_NAMES_MAX],
 					 separator(i, n), names[i]);
 	return buf;
 }
+
+bool backends_end(void)
+{
+	bool is_over = true;
+
+	for (unsigned i = 0; i < N_BACKENDS; i++)
+		is_over &= !backends[i]->end || backends[i]->end();
+	return is_over;
+}

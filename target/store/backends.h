@@ -27,6 +27,10 @@ enum {
 
 extern const struct backend_ops *const backends[N_BACKENDS];
 
+/* Control, last, when all stores are closed: ends what runs beside them. False: a call into a
+ * cluster does not return, so that the process must end without its exit handlers. */
+bool backends_end(void);
+
 /* "file, device and ram": the names of the backends that match, or of all (NULL). Returns buf. */
 const char *backends_names(char buf[BACKENDS_NAMES_MAX],
 			   bool (*is_wanted)(const struct backend_ops *ops));

@@ -64,6 +64,8 @@ static void on_message(struct loop_msg *msg)
 
 	atomic_store(&sizes->is_sent, false);
 	store_sizes_follow(sizes->target);
+	if (sizes->target->on_store_change)
+		sizes->target->on_store_change(sizes->target);
 }
 
 /* Any thread. */

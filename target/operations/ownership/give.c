@@ -108,7 +108,7 @@ static unsigned count(const struct group *group)
 	return n;
 }
 
-static int stand_by(struct group *group)
+int group_stand_by(struct group *group)
 {
 	_autofree_ struct namespace **namespaces = calloc(count(group) + 1,
 							  sizeof(struct namespace *));
@@ -139,7 +139,7 @@ static void look_at_commands(struct group *group)
 			keep(group, "commands did not end in time");
 		return;
 	}
-	if (stand_by(group) < 0) {
+	if (group_stand_by(group) < 0) {
 		keep(group, "out of memory");
 		return;
 	}

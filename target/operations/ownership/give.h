@@ -8,6 +8,9 @@ enum {
 	GIVE_LIMIT_S = 5, /* half of ANATT, so that hosts have time left to find the new owner */
 };
 
+/* Hosts find the namespaces of the group without a store from now on. 0; or -ENOMEM: nothing has
+ * changed. */
+int group_stand_by(struct group *group);
 /* From OWNS to DRAINS: hosts find the group inaccessible here. 0; or -errno and *error: nothing has
  * changed. */
 int group_give(struct group *group, struct error *error);

@@ -15,8 +15,8 @@
 static const struct state_rule states[GROUP_STATES] = {
 	[GROUP_STANDS_BY] = {"standing by", TO(TAKES)},
 	[GROUP_TAKES] = {"taking", TO(STANDS_BY) | TO(OWNS)},
-	[GROUP_OWNS] = {"owner", TO(TAKES) | TO(DRAINS)},
-	[GROUP_DRAINS] = {"draining", TO(OWNS) | TO(CLOSES)},
+	[GROUP_OWNS] = {"owner", TO(TAKES) | TO(DRAINS) | TO(STANDS_BY)},
+	[GROUP_DRAINS] = {"draining", TO(OWNS) | TO(CLOSES) | TO(STANDS_BY)},
 	[GROUP_CLOSES] = {"closing", TO(STANDS_BY)},
 };
 

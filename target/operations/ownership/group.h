@@ -20,6 +20,8 @@ struct backend;
  *         |  +--------+       +--|--> TAKES         |
  *         |                      +-------+          |
  *         +-----------------------------------------+
+ *
+ * From TAKES, OWNS and DRAINS to STANDS_BY at once, when a store is lost (lose.h).
  */
 enum group_state {
 	GROUP_STANDS_BY, /* it has no store, and tries to lock the first */
@@ -44,6 +46,7 @@ struct group {
 	unsigned state; /* enum group_state */
 	uint64_t since_ns;
 	uint64_t n_taken, n_given;  /* how often it became the owner, and let go by itself */
+	uint64_t n_lost;	    /* how often another machine may have become the owner */
 	struct group_store *stores; /* owned; TAKES: those that it has and does not serve yet */
 	unsigned n_stores;
 	struct error why; /* what it waits for, or why it was not given; "": nothing */

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "target/operations/ownership/give.h"
+#include "target/operations/ownership/lose.h"
 #include "target/operations/ownership/ownership.h"
 #include "target/operations/ownership/take.h"
 #include "target/store/standby.h"
@@ -15,8 +16,9 @@
 enum {
 	TRY_MS = 20,
 	GIVE_MS = 5,
-	FAILED_MS = 1000, /* after an error that time may not mend */
-	HOLD_MS = 500,	  /* after it was given away: the others come first */
+	FAILED_MS = 1000,   /* after an error that time may not mend */
+	HOLD_MS = 500,	    /* after it was given away: the others come first */
+	FAR_HOLD_MS = 3000, /* the same, where others look for the lock more rarely */
 };
 
 static bool is_missing_a_store(const struct group *group)
@@ -61,8 +63,27 @@ static void take(struct group *group)
 	look_again(group, TRY_MS);
 }
 
+static uint64_t hold_ms(const struct group *group)
+{
+	const struct config_subsystem *subsystem = group_config(group);
+
+	for (struct namespace_at at = {0}; subsystem && group_next(group, &at);) {
+		struct backend_config how;
+		struct conf_mark mark;
+		const struct config_namespace *ns = config_find_namespace(subsystem, at.ns->nsid);
+
+		if (ns && config_backend(ns, &how, &mark)->has_cluster)
+			return FAR_HOLD_MS;
+	}
+	return HOLD_MS;
+}
+
 static void look(struct group *group)
 {
+	if (group_lose(group)) {
+		look_again(group, FAILED_MS);
+		return;
+	}
 	switch ((enum group_state)group->state) {
 	case GROUP_STANDS_BY:
 	case GROUP_TAKES:
@@ -79,7 +100,7 @@ static void look(struct group *group)
 		if (!group_give_on(group))
 			look_again(group, GIVE_MS);
 		else if (group->state == GROUP_STANDS_BY)
-			look_again(group, HOLD_MS);
+			look_again(group, hold_ms(group));
 		return;
 	case GROUP_STATES:
 		break;
@@ -89,6 +110,25 @@ static void look(struct group *group)
 static void on_timer(struct loop_timer *timer)
 {
 	look(container_of(timer, struct group, timer));
+}
+
+/* A store is lost, or has another size. */
+static void on_store_change(struct target *target)
+{
+	list_for_each (node, &target->groups) {
+		struct group *group = list_entry(node, struct group, node);
+
+		if (group->state == GROUP_OWNS || group->state == GROUP_DRAINS)
+			look(group);
+	}
+	retire_let_go(&target->retire);
+}
+
+/* While rblkd ends it only must not wait for what is held back. */
+static void on_last_change(struct target *target)
+{
+	group_lose_all(target);
+	retire_let_go(&target->retire);
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
@@ -153,6 +193,7 @@ int ownership_start(struct target *target)
 	const struct config_subsystem *subsystems = target->config->subsystems.items;
 	int r = 0;
 
+	target->on_store_change = on_store_change;
 	for (unsigned i = 0; r == 0 && i < target->config->subsystems.n; i++)
 		r = add_missing(target, &subsystems[i]);
 	list_for_each (node, &target->groups) {
@@ -177,6 +218,8 @@ void ownership_follow(struct target *target)
 
 void ownership_stop(struct target *target)
 {
+	if (target->on_store_change)
+		target->on_store_change = on_last_change;
 	list_for_each_safe (node, &target->groups)
 		drop(list_entry(node, struct group, node));
 }

@@ -59,6 +59,8 @@ static int open_store(struct group *group, const struct config_namespace *config
 	struct backend *backend;
 	int r;
 
+	how.role = BACKEND_OWNS;
+	how.lease_ns = config_find_group(group_config(group), group->id)->lease_ns;
 	if (ops->prepare && ops->prepare(&how) == -EINPROGRESS)
 		return -EINPROGRESS;
 	r = ops->open(&how, &backend, &group->why);

@@ -36,7 +36,10 @@ struct cluster {
 	bool must_end;	    /* the health thread */
 	char health[HEALTH_MAX];
 
+	bool is_lost; /* no image is opened by it any more */
+
 	/* Any thread: constant while it is CONNECTED */
+	bool is_of_owners;
 	char *conf, *user;
 	rados_t handle;
 	unsigned patience_s;
@@ -75,16 +78,23 @@ unsigned cluster_option(const struct cluster *cluster, const char *name, unsigne
  * is stale where two machines use an image. After a timeout of an operation its write may still
  * arrive, over a later one. Buffers do not change while rblkd writes from them, so no copy is
  * needed. The library must not write into rblkd's log.
+ *
+ * With owners, an entry in the blocklist must not end by itself: librbd makes one if it meets a
+ * client whose watch has ended while it takes a lock. Renewals of leases must not wait behind I/O.
  */
 static const struct {
 	const char *name, *value;
-	bool is_vital;
+	bool is_vital, is_of_owners;
 } options[] = {
-	{"rbd_cache", "false", true},
-	{"rados_osd_op_timeout", "0", true},
-	{"rbd_disable_zero_copy_writes", "false", false},
-	{"log_to_stderr", "false", false},
-	{"err_to_stderr", "false", false},
+	{"rbd_cache", "false", true, false},
+	{"rados_osd_op_timeout", "0", true, false},
+	{"rbd_disable_zero_copy_writes", "false", false, false},
+	{"log_to_stderr", "false", false, false},
+	{"err_to_stderr", "false", false, false},
+	{"rbd_blocklist_on_break_lock", "true", true, true},
+	{"rbd_blocklist_expire_seconds", "315360000", true, true},
+	{"objecter_inflight_ops", "0", false, true},
+	{"objecter_inflight_op_bytes", "0", false, true},
 };
 
 static int set_options(struct cluster *cluster, struct error *error)
@@ -92,7 +102,10 @@ static int set_options(struct cluster *cluster, struct error *error)
 	char text[16];
 
 	for (unsigned i = 0; i < ARRAY_LEN(options); i++) {
-		int r = rados_conf_set(cluster->handle, options[i].name, options[i].value);
+		int r = options[i].is_of_owners && !cluster->is_of_owners
+				? 0
+				: rados_conf_set(cluster->handle, options[i].name,
+						 options[i].value);
 
 		if (r < 0 && options[i].is_vital)
 			return rbd_host->refuse(error, r,
@@ -274,6 +287,11 @@ static void free_cluster(struct cluster *cluster)
 	free(cluster);
 }
 
+static bool is_of_owners(const struct backend_config *config)
+{
+	return config->role != BACKEND_SERVES;
+}
+
 /* Caller holds the lock. */
 static struct cluster *find(const struct backend_config *config)
 {
@@ -281,7 +299,8 @@ static struct cluster *find(const struct backend_config *config)
 		struct cluster *cluster = list_entry(node, struct cluster, node);
 
 		if (!strcmp(cluster->conf, config->ceph_conf) &&
-		    !strcmp(cluster->user, config->ceph_user) && cluster->state != REFUSED)
+		    !strcmp(cluster->user, config->ceph_user) && cluster->state != REFUSED &&
+		    cluster->is_of_owners == is_of_owners(config) && !cluster->is_lost)
 			return cluster;
 	}
 	return NULL;
@@ -295,6 +314,7 @@ static struct cluster *new_cluster(const struct backend_config *config)
 		return NULL;
 	cluster->conf = strdup(config->ceph_conf);
 	cluster->user = strdup(config->ceph_user);
+	cluster->is_of_owners = is_of_owners(config);
 	strcpy(cluster->health, "unknown");
 	if (cluster->conf && cluster->user)
 		return cluster;
@@ -387,4 +407,21 @@ rados_t cluster_handle(const struct cluster *cluster)
 unsigned cluster_patience_s(const struct cluster *cluster)
 {
 	return cluster->patience_s;
+}
+
+void cluster_lose(struct cluster *cluster)
+{
+	pthread_mutex_lock(&all.lock);
+	cluster->is_lost = true;
+	pthread_mutex_unlock(&all.lock);
+}
+
+bool cluster_is_lost(struct cluster *cluster)
+{
+	bool is_lost;
+
+	pthread_mutex_lock(&all.lock);
+	is_lost = cluster->is_lost;
+	pthread_mutex_unlock(&all.lock);
+	return is_lost;
 }

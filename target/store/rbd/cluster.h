@@ -4,6 +4,10 @@
  * because each has a dozen threads. A connection begins with the first image and ends with the
  * last. A thread of its own reads the cluster's health, as that waits for monitors.
  *
+ * The images of groups with an owner have one of their own. The blocklist of a cluster names a
+ * connection, and so all these groups are lost at the same time. What is lost stays connected for
+ * as long as an image is open by it, and the next one that is opened makes another connection.
+ *
  * rblkd must not fork once there is a connection: parent and child would have one name in the
  * cluster, and fencing one would fence both.
  */
@@ -38,3 +42,8 @@ struct timespec cluster_time(uint64_t ns);
 /* "HEALTH_OK", "HEALTH_WARN: 1 osds down", "unreachable: ...", "unknown" at first. False: the
  * cluster does not serve. Any thread. */
 bool cluster_health(struct cluster *cluster, char *text, size_t n);
+/* Any thread. Another client may have been told that this connection is over: cluster_get
+ * returns it no more. */
+void cluster_lose(struct cluster *cluster);
+/* Any thread. */
+bool cluster_is_lost(struct cluster *cluster);

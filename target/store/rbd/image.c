@@ -176,10 +176,14 @@ static int find_holder(struct image *image, struct holder *ret_holder, bool *ret
 	return n < 0 ? (int)n : 0;
 }
 
-/* librbd's own lock, taken for a client that writes. Others are set by people, with rbd lock. */
+bool image_lock_is_automatic(const char *cookie)
+{
+	return !strncmp(cookie, "auto ", 5);
+}
+
 static bool is_automatic(const struct holder *holder)
 {
-	return !strncmp(holder->cookie, "auto ", 5);
+	return image_lock_is_automatic(holder->cookie);
 }
 
 static bool has_same_host(const char *a, const char *b)
@@ -287,7 +291,7 @@ static int take_lock(struct image *image, const struct backend_config *config, u
 	bool is_held;
 	int r;
 
-	if (config->is_read_only)
+	if (config->is_read_only || config->role == BACKEND_LOOKS)
 		return 0;
 	if (config->is_shared)
 		return look_at_lock(image, config, &holder, &is_held, error);
@@ -296,7 +300,7 @@ static int take_lock(struct image *image, const struct backend_config *config, u
 			config, -EOPNOTSUPP, error,
 			"has no exclusive-lock, so any other client could write to it: rbd feature enable %s exclusive-lock",
 			config->path);
-	r = wait_for_lock(image, config, error);
+	r = config->role == BACKEND_OWNS ? 0 : wait_for_lock(image, config, error);
 	if (r < 0)
 		return r;
 	r = rbd_lock_acquire(image->rbd, RBD_LOCK_MODE_EXCLUSIVE);
@@ -328,6 +332,8 @@ static int identify(struct image *image)
 
 	if (r >= 0)
 		r = rbd_get_id(image->rbd, id, sizeof(id));
+	snprintf(image->header, sizeof(image->header), "rbd_header.%s", id);
+	snprintf(image->object, sizeof(image->object), "rblk.state.%s", id);
 	image->backend.identity[0] = image_hash(fsid);
 	image->backend.identity[1] = image_hash(id) + (uint64_t)rados_ioctx_get_id(image->pool);
 	return r < 0 ? r : 0;
@@ -381,17 +387,14 @@ static void on_update(void *context)
 static int open_records(struct image *image, const struct backend_config *config,
 			struct error *error)
 {
-	char id[IMAGE_ID_MAX] = "", object[IMAGE_ID_MAX + 16], place[512];
-	int r = config->keeps_records ? rbd_get_id(image->rbd, id, sizeof(id)) : 0;
+	char place[512];
+	int r;
 
-	if (r < 0)
-		return explain_open(image, config, r, error);
-	if (!config->keeps_records)
+	if (!config->keeps_records || config->role == BACKEND_LOOKS)
 		return 0;
-	snprintf(object, sizeof(object), "rblk.state.%s", id);
 	snprintf(place, sizeof(place), "%s%s%s/%s", image->name.pool, *image->name.space ? "/" : "",
-		 image->name.space, object);
-	image->records = records_new(image->pool, object, place);
+		 image->name.space, image->object);
+	image->records = records_new(image->pool, image->object, place);
 	r = image->records ? records_read_first(image->records) : -ENOMEM;
 	if (record_is_damaged(r))
 		return image_refuse(
@@ -408,13 +411,12 @@ static int open_records(struct image *image, const struct backend_config *config
 
 static int watch(struct image *image, const struct backend_config *config, struct error *error)
 {
-	int r = config->is_read_only
-			? 0
-			: rbd_update_watch(image->rbd, &image->watch, on_update, image);
+	bool is_needed = !config->is_read_only && config->role != BACKEND_LOOKS;
+	int r = is_needed ? rbd_update_watch(image->rbd, &image->watch, on_update, image) : 0;
 
 	if (r < 0)
 		return explain_open(image, config, r, error);
-	image->has_watch = !config->is_read_only;
+	image->has_watch = is_needed;
 	return 0;
 }
 
@@ -434,6 +436,7 @@ static int open_pool(struct image *image, const struct backend_config *config, s
 int image_open(struct image *image, const struct backend_config *config, struct error *error)
 {
 	uint64_t features;
+	bool is_to_write = !config->is_read_only && config->role != BACKEND_LOOKS;
 	int r = image_parse_name(config->path, &image->name, error);
 
 	if (r < 0)
@@ -444,8 +447,8 @@ int image_open(struct image *image, const struct backend_config *config, struct 
 	r = open_pool(image, config, error);
 	if (r < 0)
 		return r;
-	r = (config->is_read_only ? rbd_open_read_only : rbd_open)(image->pool, image->name.image,
-								   &image->rbd, NULL);
+	r = (is_to_write ? rbd_open : rbd_open_read_only)(image->pool, image->name.image,
+							  &image->rbd, NULL);
 	if (r < 0) {
 		image->rbd = NULL;
 		return explain_open(image, config, r, error);
@@ -466,12 +469,17 @@ void image_release(struct image *image)
 {
 	if (image->has_watch)
 		rbd_update_unwatch(image->rbd, image->watch);
+	lease_stop(image->lease);
 	if (image->rbd)
 		rbd_close(image->rbd);
+	if (*image->address && !atomic_load(&image->backend.lost_why))
+		lease_forget(image->pool, image->object, image->address);
 	records_free(image->records);
 	if (image->pool)
 		rados_ioctx_destroy(image->pool);
 	cluster_put(image->cluster);
+	image->lease = NULL;
+	*image->address = '\0';
 	image->has_watch = false;
 	image->rbd = NULL;
 	image->records = NULL;

@@ -5,10 +5,12 @@
 #include <rbd/librbd.h>
 
 #include "target/store/rbd/cluster.h"
+#include "target/store/rbd/lease.h"
 #include "target/store/rbd/records.h"
 
 enum {
 	IMAGE_ID_MAX = 128,
+	IMAGE_OBJECT_MAX = IMAGE_ID_MAX + 16,
 };
 
 /* "pool/image", or "pool/namespace/image". */
@@ -30,12 +32,19 @@ struct image {
 	uint64_t piece_bytes;	 /* of a discard or of zeroes, in one call */
 	struct list node;	 /* of images that are open, under that list's lock */
 	struct records *records; /* owned; NULL: the namespace's state is kept elsewhere */
+	struct lease *lease;	 /* owned; NULL: no other rblkd stands by for it */
+	char address[LEASE_ADDRESS_BYTES]; /* of the client, in its line; "": it has none */
+	char header[IMAGE_OBJECT_MAX];	   /* the object with the exclusive lock */
+	char object[IMAGE_OBJECT_MAX];	   /* the object of its records, and of the lease */
 
 	/* Any thread: the watch writes it */
 	_Atomic uint64_t size_bytes;
 	_Atomic bool is_taken; /* control has it: a change is reported */
 };
 
+/* librbd's own lock, taken for a client that writes. Others are set by people, with rbd lock. Pure.
+ */
+bool image_lock_is_automatic(const char *cookie);
 /* Pure. 0; or -EINVAL with *error. */
 int image_parse_name(const char *path, struct image_name *ret_name, struct error *error);
 /* Pure. */
@@ -46,6 +55,8 @@ __attribute__((format(printf, 4, 5))) int image_refuse(const struct backend_conf
 /*
  * Connects, opens the image and checks that it can be exported. Waits for the cluster without a
  * limit: for the opener's thread. 0; or -errno with *error, and *image as image_release takes it.
+ * With BACKEND_LOOKS: without a lock, a watch and records. With BACKEND_OWNS: takes the lock only
+ * if it is free, as stand.c has made sure.
  */
 int image_open(struct image *image, const struct backend_config *config, struct error *error);
 /* Closes what is open; not the struct. The thread that opened it, or control. */

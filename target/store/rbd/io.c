@@ -51,6 +51,8 @@ static void on_complete(rbd_completion_t completion, void *context)
 	io->is_short = io->op == BACKEND_READ && r >= 0 && (uint64_t)r != io->length;
 	io->result = io->is_short ? -EIO : r < 0 ? (int)r : 0;
 	io->msg.run = on_message;
+	if (r == -ESHUTDOWN && lease_holds(image_of(io->backend)->lease, io))
+		return;
 	rbd_host->send(io->loop, &io->msg);
 }
 
@@ -97,7 +99,11 @@ static void start(struct backend_io *io)
 		if (r < 0)
 			rbd_aio_release(completion);
 	}
-	if (r < 0)
+	if (r == 0)
+		return;
+	io->result = r;
+	io->msg.run = on_message;
+	if (r != -ESHUTDOWN || !lease_holds(image_of(io->backend)->lease, io))
 		rbd_host->skip(io, r);
 }
 

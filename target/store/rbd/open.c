@@ -8,6 +8,10 @@
  *   thread:  image_open ---------------------> OPENED              -> TAKEN
  *                                              OPENED, nothing asks for LINGER_S: closed again
  *   control: open, which waits -> at the limit GIVEN_UP: the thread closes what it gets
+ *
+ * For an image of a group with an owner the thread stands by (stand.h) until it has the image, or
+ * until nothing has asked for LINGER_S; open does not wait there. Such an image is closed by a
+ * thread, too: the connection may be cut off.
  */
 #include <errno.h>
 #include <limits.h>
@@ -20,11 +24,13 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "target/store/rbd/image.h"
+#include "target/store/rbd/stand.h"
 
 enum {
 	SILENT_S = 2,
 	LIMIT_S = 80, /* a connection 20 s, then the lock of a client that has died 35 s */
 	LINGER_S = 10,
+	END_S = 20,
 };
 
 enum opening {
@@ -41,8 +47,10 @@ struct opener {
 	struct error error;
 	struct list node; /* of openers, while OPENING or OPENED */
 	uint64_t asked_ns;
+	int waits_for; /* OPENING, and it stands by: what ops.open returns, with error */
 
 	/* Constant */
+	struct standing standing;
 	uint64_t start_ns;
 	struct backend_config config; /* its strings belong to the next three */
 	char *path, *conf, *user;     /* owned */
@@ -56,6 +64,8 @@ static struct {
 	pthread_cond_t moved; /* a state of an opener */
 	struct list openers;
 	struct list images; /* that are open, of struct image */
+	unsigned n_threads; /* that stand by, or close an image of an owner */
+	bool is_ending;	    /* rblkd ends */
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.moved = PTHREAD_COND_INITIALIZER,
@@ -86,7 +96,7 @@ static void free_opener(struct opener *opener)
 /* Caller holds the lock. Control may take it for as long as it keeps asking. */
 static void wait_to_be_taken(struct opener *opener)
 {
-	while (opener->state == OPENED) {
+	while (opener->state == OPENED && !all.is_ending) {
 		uint64_t end_ns = opener->asked_ns + LINGER_S * NSEC_PER_SEC;
 		struct timespec until = cluster_time(end_ns);
 
@@ -96,6 +106,8 @@ static void wait_to_be_taken(struct opener *opener)
 		}
 		pthread_cond_clockwait(&all.moved, &all.lock, CLOCK_MONOTONIC, &until);
 	}
+	if (opener->state == OPENED)
+		list_remove(&opener->node);
 }
 
 static void drop_image(struct opener *opener)
@@ -104,11 +116,48 @@ static void drop_image(struct opener *opener)
 	opener->image = NULL;
 }
 
+/* Control asks several times a second while its group has no owner here. */
+static bool goes_on(struct standing *standing, int result, const struct error *why)
+{
+	struct opener *opener = container_of(standing, struct opener, standing);
+	bool is_wanted;
+
+	pthread_mutex_lock(&all.lock);
+	opener->waits_for = result;
+	opener->error = *why;
+	is_wanted = !all.is_ending && opener->state == OPENING &&
+		    rbd_host->now_ns() < opener->asked_ns + LINGER_S * NSEC_PER_SEC;
+	if (!is_wanted && opener->state == OPENING) {
+		opener->state = GIVEN_UP;
+		list_remove(&opener->node);
+	}
+	pthread_mutex_unlock(&all.lock);
+	return is_wanted;
+}
+
+static bool stands_by(const struct opener *opener)
+{
+	return opener->config.role == BACKEND_OWNS;
+}
+
+static void end_thread(void)
+{
+	pthread_mutex_lock(&all.lock);
+	all.n_threads--;
+	pthread_cond_broadcast(&all.moved);
+	pthread_mutex_unlock(&all.lock);
+}
+
 static void *run_opener(void *context)
 {
 	struct opener *opener = context;
+	bool is_counted = stands_by(opener);
 	struct error error;
-	int r = image_open(opener->image, &opener->config, &error);
+	int r;
+
+	opener->standing.goes_on = goes_on;
+	r = is_counted ? stand_by_for_image(opener->image, &opener->config, &opener->standing)
+		       : image_open(opener->image, &opener->config, &error);
 
 	/* Before control knows the result: rblkd may end then, and librados must not be at work. */
 	if (r < 0)
@@ -117,12 +166,15 @@ static void *run_opener(void *context)
 	if (opener->state == OPENING) {
 		opener->state = OPENED;
 		opener->result = r;
-		opener->error = error;
+		if (!is_counted)
+			opener->error = error;
 		pthread_cond_broadcast(&all.moved);
 		wait_to_be_taken(opener);
 	}
 	pthread_mutex_unlock(&all.lock);
 	free_opener(opener);
+	if (is_counted)
+		end_thread();
 	return NULL;
 }
 
@@ -133,6 +185,7 @@ static struct opener *new_opener(const struct backend_config *config)
 	if (!opener)
 		return NULL;
 	opener->start_ns = opener->asked_ns = rbd_host->now_ns();
+	opener->waits_for = -EINPROGRESS;
 	opener->config = *config;
 	opener->config.path = opener->path = strdup(config->path);
 	opener->config.ceph_conf = opener->conf = strdup(config->ceph_conf);
@@ -158,6 +211,8 @@ static struct opener *find_opener(const struct backend_config *config)
 		    opener->config.block_size == config->block_size &&
 		    opener->config.is_read_only == config->is_read_only &&
 		    opener->config.is_shared == config->is_shared &&
+		    opener->config.role == config->role &&
+		    opener->config.lease_ns == config->lease_ns &&
 		    opener->config.keeps_records == config->keeps_records)
 			return opener;
 	}
@@ -180,6 +235,7 @@ static int start_opener(const struct backend_config *config, struct opener **ret
 		return -r;
 	}
 	pthread_detach(thread);
+	all.n_threads += stands_by(opener);
 	list_add_tail(&all.openers, &opener->node);
 	*ret_opener = opener;
 	return 0;
@@ -206,6 +262,44 @@ static bool wait_until_opened(struct opener *opener)
 	return wait_for_opener(opener, LIMIT_S);
 }
 
+/* Caller holds the lock. */
+static int take_result(struct opener *opener, struct image **ret_image, struct error *error)
+{
+	*error = opener->error;
+	*ret_image = opener->image;
+	opener->image = NULL;
+	opener->state = TAKEN;
+	list_remove(&opener->node);
+	pthread_cond_broadcast(&all.moved);
+	return opener->result;
+}
+
+/* The same for an image that has an owner; never waits. */
+static int take_from_stander(const struct backend_config *config, struct image **ret_image,
+			     struct error *error)
+{
+	struct opener *opener;
+	int r = 0;
+
+	pthread_mutex_lock(&all.lock);
+	opener = find_opener(config);
+	if (!opener)
+		r = start_opener(config, &opener);
+	if (r < 0)
+		image_refuse(config, r, error, "no thread to open it: %s", strerror(-r));
+	else
+		opener->asked_ns = rbd_host->now_ns();
+	if (r == 0 && opener->state == OPENED) {
+		r = take_result(opener, ret_image, error);
+	} else if (r == 0) {
+		r = opener->waits_for;
+		if (r != -EINPROGRESS)
+			*error = opener->error;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return r;
+}
+
 /* The image and 0; or -errno with *error. */
 static int take_from_opener(const struct backend_config *config, struct image **ret_image,
 			    struct error *error)
@@ -227,13 +321,7 @@ static int take_from_opener(const struct backend_config *config, struct image **
 			"is not open after %d s: the OSDs of its pool do not answer (ceph -s)",
 			LIMIT_S);
 	} else {
-		r = opener->result;
-		*error = opener->error;
-		*ret_image = opener->image;
-		opener->image = NULL;
-		opener->state = TAKEN;
-		list_remove(&opener->node);
-		pthread_cond_broadcast(&all.moved);
+		r = take_result(opener, ret_image, error);
 	}
 	pthread_mutex_unlock(&all.lock);
 	return r;
@@ -241,7 +329,8 @@ static int take_from_opener(const struct backend_config *config, struct image **
 
 /* ---- the images that are open --------------------------------------------------------------- */
 
-/* False: another namespace has it, and they are not both read-only. */
+/* False: another namespace has it, and they are not both read-only. One that is lost has only
+ * commands that the cluster refuses. */
 static bool join(struct image *image)
 {
 	bool is_free = true;
@@ -252,6 +341,7 @@ static bool join(struct image *image)
 
 		if (!memcmp(other->backend.identity, image->backend.identity,
 			    sizeof(image->backend.identity)) &&
+		    !atomic_load(&other->backend.lost_why) &&
 		    !(other->backend.limits.is_read_only && image->backend.limits.is_read_only))
 			is_free = false;
 	}
@@ -293,6 +383,8 @@ static int rbd_backend_prepare(const struct backend_config *config)
 	struct opener *opener;
 	int r = -EINPROGRESS;
 
+	if (config->role == BACKEND_OWNS)
+		return 0; /* open does not wait */
 	pthread_mutex_lock(&all.lock);
 	opener = find_opener(config);
 	if (!opener) {
@@ -313,7 +405,8 @@ static int rbd_backend_open(const struct backend_config *config, struct backend 
 			    struct error *error)
 {
 	struct image *image;
-	int r = take_from_opener(config, &image, error);
+	int r = (config->role == BACKEND_OWNS ? take_from_stander
+					      : take_from_opener)(config, &image, error);
 
 	if (r < 0)
 		return r;
@@ -322,10 +415,49 @@ static int rbd_backend_open(const struct backend_config *config, struct backend 
 		return image_refuse(config, -EBUSY, error, "is exported already");
 	}
 	atomic_store(&image->is_taken, true);
-	if (atomic_load(&image->size_bytes) != image->backend.limits.size_bytes)
+	if (atomic_load(&image->size_bytes) != image->backend.limits.size_bytes ||
+	    atomic_load(&image->backend.lost_why))
 		rbd_host->changed(&image->backend);
 	*ret_backend = &image->backend;
 	return 0;
+}
+
+/* What hosts may know of an image without its lock. */
+static int rbd_backend_look(const struct backend_config *config, struct backend_limits *ret_limits,
+			    struct error *error)
+{
+	struct backend_config looks = *config;
+	struct image *image;
+	int r;
+
+	looks.role = BACKEND_LOOKS;
+	r = take_from_opener(&looks, &image, error);
+	if (r < 0)
+		return r;
+	*ret_limits = image->backend.limits;
+	free_image(image);
+	return 0;
+}
+
+static void *run_closer(void *context)
+{
+	free_image(context);
+	end_thread();
+	return NULL;
+}
+
+/* Releases the exclusive lock. That waits for the cluster. */
+static void close_in_thread(struct image *image)
+{
+	pthread_t thread;
+
+	pthread_mutex_lock(&all.lock);
+	all.n_threads++;
+	pthread_mutex_unlock(&all.lock);
+	if (pthread_create(&thread, NULL, run_closer, image))
+		run_closer(image);
+	else
+		pthread_detach(thread);
 }
 
 static void rbd_backend_close(struct backend *backend)
@@ -336,7 +468,39 @@ static void rbd_backend_close(struct backend *backend)
 		return;
 	image = container_of(backend, struct image, backend);
 	leave(image);
-	free_image(image);
+	if (image->lease)
+		close_in_thread(image);
+	else
+		free_image(image);
+}
+
+static void rbd_backend_let_go(struct backend *backend)
+{
+	struct image *image = container_of(backend, struct image, backend);
+
+	if (image->lease)
+		lease_let_go(image->lease);
+}
+
+/* librados must not be at work while the process takes itself apart. */
+static bool rbd_backend_end(void)
+{
+	struct timespec until = cluster_time(rbd_host->now_ns() + END_S * NSEC_PER_SEC);
+	bool is_over;
+
+	pthread_mutex_lock(&all.lock);
+	all.is_ending = true;
+	pthread_cond_broadcast(&all.moved);
+	while (all.n_threads &&
+	       pthread_cond_clockwait(&all.moved, &all.lock, CLOCK_MONOTONIC, &until) == 0)
+		;
+	is_over = !all.n_threads;
+	pthread_mutex_unlock(&all.lock);
+	if (!is_over)
+		rbd_host->write_log(LOG_WARN,
+				    "rbd: a cluster has not answered for %d s: ending without it",
+				    END_S);
+	return is_over;
 }
 
 /* The image itself is changed by the cluster's own tools; this follows. */
@@ -371,10 +535,13 @@ static const struct backend_ops rbd_ops = {
 	.open = rbd_backend_open,
 	.close = rbd_backend_close,
 	.check = rbd_backend_check,
+	.look = rbd_backend_look,
 	.submit = image_submit,
 	.resize = rbd_backend_resize,
 	.health = rbd_backend_health,
 	.records = rbd_backend_records,
+	.let_go = rbd_backend_let_go,
+	.end = rbd_backend_end,
 };
 
 static void start_plugin(const struct backend_host *host)

@@ -16,6 +16,7 @@
 
 #include "base/random.h"
 #include "target/store/rbd/cluster.h"
+#include "target/store/rbd/lease.h"
 #include "target/store/rbd/records.h"
 
 enum {
@@ -28,7 +29,8 @@ enum {
 
 struct records {
 	struct record_store store;
-	rados_ioctx_t pool; /* borrowed */
+	rados_ioctx_t pool;  /* borrowed */
+	struct lease *lease; /* borrowed; NULL: no other rblkd stands by for the image */
 	char *object, *place;
 
 	/* The opener's thread, then control: what the first load without a loop gets */
@@ -86,10 +88,29 @@ static struct call *new_call(struct records *records, struct record_op *op)
 	return call;
 }
 
+static void on_let_go(struct loop_msg *msg)
+{
+	struct backend_io *io = container_of(msg, struct backend_io, msg);
+	struct record_op *op = container_of(io, struct record_op, io);
+
+	op->done(op);
+}
+
+static bool is_held(struct record_op *op)
+{
+	struct lease *lease = container_of(op->store, struct records, store)->lease;
+
+	op->io.loop = op->loop;
+	op->io.msg.run = on_let_go;
+	return lease_holds(lease, &op->io);
+}
+
 /* Any thread. The operation is over. */
 static void give_back(struct record_op *op, int error)
 {
 	op->error = error;
+	if (error == -ESHUTDOWN && is_held(op))
+		return;
 	op->msg.run = record_run_done;
 	rbd_host->send(op->loop, &op->msg);
 }
@@ -459,4 +480,10 @@ void records_free(struct records *records)
 struct record_store *records_store(struct records *records)
 {
 	return records ? &records->store : NULL;
+}
+
+void records_set_lease(struct records *records, struct lease *lease)
+{
+	if (records)
+		records->lease = lease;
 }

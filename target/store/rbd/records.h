@@ -6,10 +6,14 @@
 
 #include "target/store/record.h"
 
+struct lease;
 struct records;
 
 /* pool: borrowed until records_free. place: the object for people. NULL: no memory. */
 struct records *records_new(rados_ioctx_t pool, const char *object, const char *place);
+/* Before the first operation with a loop. The lease of the image, which outlives them, or NULL: it
+ * holds back what the cluster refuses (lease_holds). */
+void records_set_lease(struct records *records, struct lease *lease);
 /* No operation is under way. Accepts NULL. */
 void records_free(struct records *records);
 /* Reads the record that is the store's own, for the first load without a loop. Waits for the

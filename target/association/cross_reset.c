@@ -12,7 +12,10 @@
  *   another process of  over, if this one has the lock of each store: the kernel gives a lock away
  *   this machine        only when the I/O of its last holder is over. Pending, if this one stands
  *                       by for them: over when it becomes the owner. Otherwise unknown
- *   any other           unknown: it may be alive, with a write on its way to the same store
+ *   a process of        over, if this one is the owner of each store by a lock that other machines
+ *   another machine     obey, too: the holder before has released it after its last I/O, or was
+ *                       fenced before it was broken (store/rbd/stand.c). Otherwise unknown: it may
+ *                       be alive, with a write on its way to the same store
  *
  * Unknown is answered as a refusal. The host then waits by time, or for that target.
  *
@@ -28,6 +31,7 @@
 #include "target/association/controller.h"
 #include "target/association/cross_reset.h"
 #include "target/command/admin/notice.h"
+#include "target/export/ana.h"
 #include "target/store/standby.h"
 
 enum {
@@ -81,6 +85,15 @@ static bool has_all_locks(const struct cross_reset *reset)
 	const struct subsystem *subsystem = snapshot_find(snapshot, reset->source->subnqn);
 
 	return subsystem && subsystem_others(subsystem) != OTHERS_ANY;
+}
+
+/* A process of another machine had the stores, and gave them up or was fenced. */
+static bool has_all_locks_everywhere(const struct cross_reset *reset)
+{
+	const struct snapshot *snapshot = atomic_load(&reset->source->target->snapshot);
+	const struct subsystem *subsystem = snapshot_find(snapshot, reset->source->subnqn);
+
+	return subsystem && ana_has_owners(subsystem) && subsystem_others(subsystem) == OTHERS_NONE;
 }
 
 /* This process may get the locks that it does not have. */
@@ -151,6 +164,10 @@ static void on_question(struct loop_msg *msg)
 		}
 		break;
 	case MADE_ELSEWHERE:
+		if (reset->cirn && has_all_locks_everywhere(reset)) {
+			answer(reset, NVME_OK, true);
+			return;
+		}
 		break;
 	}
 	answer(reset, NVME_INVALID_FIELD | NVME_DNR, false);

@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/rcu.h"
 #include "target/export/ana.h"
 #include "target/config/config.h"
 
@@ -323,4 +324,18 @@ uint64_t ana_fill_log(const struct ana *ana, unsigned portal, bool wants_nsids, 
 			put_nsids(&w, ana, i);
 	}
 	return w.at;
+}
+
+bool ana_has_owners(const struct subsystem *subsystem)
+{
+	const struct ana *ana = rcu_get(&subsystem->ana);
+
+	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
+		uint32_t nsid = subsystem->namespaces[i]->nsid;
+		const struct ana_group *group = ana ? ana_group_of(ana, nsid) : NULL;
+
+		if (!group || group->owner == ANA_OWNER_ALWAYS)
+			return false;
+	}
+	return subsystem->n_namespaces;
 }

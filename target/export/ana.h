@@ -84,6 +84,8 @@ static inline const struct ana_group *ana_group_of(const struct ana *ana, uint32
 
 	return i < ANA_GROUPS_MAX ? &ana->groups[i] : NULL;
 }
+/* Whether each namespace belongs to a group with an owner by lock. Under RCU, or control. */
+bool ana_has_owners(const struct subsystem *subsystem);
 /* Checks a command for a namespace through a portal: NVME_OK, or the status to answer. ana may be
  * NULL. Never with DNR, because another path may serve the command. */
 enum nvme_status ana_check(const struct ana *ana, uint32_t nsid, unsigned portal);

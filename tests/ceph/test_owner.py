@@ -13,8 +13,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "loop")]
 import cluster as ceph  # noqa: E402
-from harness import (BUILD, LASTING, NQN, RBLKCTL, RBLKD, Target, Volume, ask, expect,  # noqa: E402
-                     expect_equal, run, run_cases, start_fio, wait_until, with_fabric)
+from harness import (BUILD, LASTING, NQN, RBLKCTL, RBLKD, Target, Volume, ask, expect, expect_data,  # noqa: E402
+                     expect_equal, fio, rblk, run, run_cases, start_fio, wait_until, with_fabric)
 from pair import Beside  # noqa: E402
 from stopped import is_stopped  # noqa: E402
 
@@ -232,6 +232,33 @@ def stopped(scratch):
     other.stop()
 
 
+def old_writes_are_over(scratch):
+    """The owner stands still with 64 writes of the same blocks in it. They have other data when it goes on, and keep them.
+    Without the blocklist old blocks are found in most runs (tests/mutations/owner-not-fenced)."""
+    names = images("old")
+    one, other = members(scratch, names)
+    other.scratch.env["RBLK_RUN_DIR"] = other.scratch.file("run")  # a host of its own
+    old, new = Volume(one, 1, "old"), Volume(other, 1, "new")
+    area = ("--bs=4k", "--size=256k", "--verify=pattern", "--do_verify=0", "--scramble_buffers=0")
+    job = start_fio(scratch, old.uri, "--rw=randwrite", "--iodepth=64", "--loops=1000000", "--verify_pattern=0x11", *area)
+    wait_until(lambda: one.list("namespaces")["namespaces"][0]["writes"] > 500, "fio writes")
+    with one.standing_still():
+        wait_until(other.is_owner, "the other is the owner")
+        fio(scratch, new.uri, "--rw=write", "--iodepth=16", "--verify_pattern=0x22", *area)
+    wait_until(one.stands_by, "it stands by")
+    wait_until(lambda: not ask(one.control, "status")["fencing"]["quiescing"], "its last commands are over")
+    image = scratch.file("image")
+    CLUSTER.rbd("export", "--no-progress", names[0], image)
+    with open(image, "rb") as f:
+        expect_data(f.read(256 << 10), b"\x22" * (256 << 10), "blocks of before")
+    job.kill()
+    job.wait()
+    for volume in (new, old):
+        rblk(volume.scratch, "detach", "--force", volume.name)
+    one.stop()
+    other.stop()
+
+
 def idle_owner_notices(scratch):
     """No host, no I/O: the renewal of its lease tells it."""
     one, other = members(scratch, images("idle"))
@@ -267,6 +294,15 @@ def race(scratch):
     wait_until(one.stands_by, "so does the one from before")
     for member in (other, one, owner):
         member.stop()
+
+
+def hosts_hear_the_truth(scratch):
+    """Reservations, what the cluster refuses, and resets, with hosts in raw verbs: test_owned.c."""
+    env = dict(scratch.env, RBLK_TEST_RBD=images("raw")[0], RBLK_TEST_RBD_CONF=CLUSTER.conf, CMOCKA_MESSAGE_OUTPUT="TAP",
+               RBLKD=RBLKD, SOFTRDMA_LIKE="roce", TMPDIR=scratch.path,
+               LD_PRELOAD=os.path.join(BUILD, "softrdma", "libsoftrdma.so"))
+    done = run(os.path.join(BUILD, "tests", "ceph", "test_owned"), env=env, check=False)
+    expect_equal(len(re.findall(r"^ok \d", done.stdout, re.M)), 3, f"results in {done.stdout}{done.stderr}")
 
 
 def cut(ports):
@@ -344,8 +380,8 @@ def main():
         print("rblk-rbd.so was not built: librbd was not found")
         sys.exit(77)
     enter()
-    cases = [stands_by_without_a_watch, given_away, ended, killed, stopped, idle_owner_notices, lock_is_taken_away, race,
-             mistakes]
+    cases = [stands_by_without_a_watch, given_away, ended, killed, stopped, old_writes_are_over, idle_owner_notices, lock_is_taken_away, race,
+             hosts_hear_the_truth, mistakes]
     if can_cut():
         cases.append(cut_off)
     else:

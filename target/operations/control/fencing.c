@@ -43,23 +43,6 @@ static const struct {
 	[GROUND_LOCK] = {"exact", "lock", "only this rblkd can write"},
 };
 
-/* Another rblkd that exports them cannot write while this one has their locks, and one that stands
- * by writes nothing. */
-static bool has_owner_by_lock(const struct subsystem *subsystem)
-{
-	const struct ana *ana = rcu_get(&subsystem->ana);
-
-	for (unsigned i = 0; i < subsystem->n_namespaces; i++) {
-		const struct ana_group *group = ana ? ana_group_of(ana,
-								   subsystem->namespaces[i]->nsid)
-						    : NULL;
-
-		if (!group || group->owner == ANA_OWNER_ALWAYS)
-			return false;
-	}
-	return subsystem->n_namespaces;
-}
-
 static enum ground ground_of(const struct target *target, const struct subsystem *subsystem)
 {
 	static const enum ground grounds[] = {
@@ -68,7 +51,9 @@ static enum ground ground_of(const struct target *target, const struct subsystem
 		[OTHERS_NONE] = GROUND_LOCK,
 	};
 
-	if (target->has_peers && !has_owner_by_lock(subsystem))
+	/* Another rblkd that exports them cannot write while this one has their locks, and one that
+	 * stands by writes nothing. */
+	if (target->has_peers && !ana_has_owners(subsystem))
 		return GROUND_NOTHING;
 	return grounds[subsystem_others(subsystem)];
 }

@@ -81,6 +81,8 @@ unsigned cluster_option(const struct cluster *cluster, const char *name, unsigne
  *
  * With owners, an entry in the blocklist must not end by itself: librbd makes one if it meets a
  * client whose watch has ended while it takes a lock. Renewals of leases must not wait behind I/O.
+ * Writes are copied: librbd (16.2.15) never completes one that it refuses because it has lost the
+ * lock, unless it has a copy.
  */
 static const struct {
 	const char *name, *value;
@@ -91,6 +93,7 @@ static const struct {
 	{"rbd_disable_zero_copy_writes", "false", false, false},
 	{"log_to_stderr", "false", false, false},
 	{"err_to_stderr", "false", false, false},
+	{"rbd_disable_zero_copy_writes", "true", true, true},
 	{"rbd_blocklist_on_break_lock", "true", true, true},
 	{"rbd_blocklist_expire_seconds", "315360000", true, true},
 	{"objecter_inflight_ops", "0", false, true},

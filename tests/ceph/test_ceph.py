@@ -382,9 +382,9 @@ def quickstart(scratch):
 
 
 def interrupted_quickstart(scratch):
-    """While nothing serves the volume that fio uses."""
+    """While its gateway is killed, and another one takes the image over."""
     script = Quickstart(scratch, "--ceph", image_mib=32)
-    wait_until(lambda: script.goes_on() and "starting a second gateway" in script.said(), "the gateway is killed", 3 * PATIENCE)
+    wait_until(lambda: script.goes_on() and "kill -9 of its gateway" in script.said(), "the gateway is about to be killed", 3 * PATIENCE)
     script.interrupt()
 
 

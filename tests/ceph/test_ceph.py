@@ -397,20 +397,51 @@ ceph -c {conf} config generate-minimal-conf | tee /etc/ceph/ceph.conf >/etc/ceph
 cp {keyring} /etc/ceph/ceph.client.admin.keyring
 ceph auth rm client.rblk
 ceph auth get-or-create client.gateway mon 'profile rbd' osd 'profile rbd' -o /etc/ceph/other.client.gateway.keyring
-rbd namespace create rbd/team && rbd create --size 64M --image-feature layering,exclusive-lock rbd/team/db2
 """
+TEAM = "rbd namespace create rbd/team && rbd create --size 64M --image-feature layering,exclusive-lock rbd/team/db2\n"
+TWO_GATEWAYS = """trap 'kill $(jobs -p) && wait' EXIT
+export PATH=$PATH:{tools} RBLK_CONTROL_SOCKET={folder}/left.sock
+until_it_is() {{ until rblkctl group list --socket {folder}/$1.sock -o json | grep -q "$2"; do sleep 0.1; done; }}
+{rblkd} --config {folder}/left.yaml &
+until_it_is left '"state": *"owner"'
+{rblkd} --config {folder}/right.yaml &
+until_it_is right 'in use by another rblkd'
+"""
+
+
+def page_blocks():
+    commands, *others = (text for _, text, reason in blocks("docs/CEPH.md") if not reason)
+    return re.sub(r"^ *apt install .*\n", "", commands, flags=re.M), *others
+
+
+def fresh_machine(scratch):
+    return FRESH_MACHINE.format(scratch=scratch.path, conf=CLUSTER.conf, keyring=CLUSTER.file("keyring"))
+
+
+def two_gateways_of_the_page(scratch):
+    """The second part of docs/CEPH.md that is code: the configuration of two gateways, then the commands at the first."""
+    commands, _, gateways, moves = page_blocks()
+    for name, text in (("left", gateways), ("right", re.sub(r"^( *controller_ids: ).*at the second: (.*)$", r"\1\2",
+                                                            gateways, flags=re.M))):
+        with open(scratch.file(f"{name}.yaml"), "w", encoding="utf-8") as f:
+            f.write(f"version: 1\ncontrol_socket: {scratch.file(name + '.sock')}\n"
+                    f"portals: [{{name: p, address: 127.0.0.1, port: {free_port()}}}]\n{textwrap.dedent(text)}\n")
+    script = fresh_machine(scratch) + "rbd rm --no-progress rbd/db1\n" + commands + "\n" + TWO_GATEWAYS.format(
+        folder=scratch.path, rblkd=RBLKD, tools=os.path.dirname(RBLKCTL)) + moves + "\nuntil_it_is right '\"owner\"'\n"
+    done = run("unshare", "--mount", "bash", "-c", script, env=with_fabric(scratch.env), check=False, timeout=4 * PATIENCE)
+    expect_equal(done.returncode, 0, f"exit status: {done.stdout}{done.stderr}")
+    expect("group 1: given away, another process has its stores" in done.stdout, done.stdout)
 
 
 def the_page_is_true(scratch):
     """The commands of docs/CEPH.md, word by word but for what they install, where the cluster is known by /etc/ceph;
-    then its configuration. Last: the cluster's user has another key afterwards."""
-    commands, subsystems = (text for _, text, reason in blocks("docs/CEPH.md") if not reason)
-    commands = re.sub(r"^ *apt install .*\n", "", commands, flags=re.M)
+    then its configuration. Near the end: the cluster's user has another key afterwards."""
+    commands, subsystems, *_ = page_blocks()
     control, config, port = scratch.file("page.sock"), scratch.file("page.yaml"), free_port()
     with open(config, "w", encoding="utf-8") as f:
         f.write(f"version: 1\ncontrol_socket: {control}\nportals: [{{name: p, address: 127.0.0.1, port: {port}}}]\n"
                 + textwrap.dedent(subsystems) + "\n")
-    script = FRESH_MACHINE.format(scratch=scratch.path, conf=CLUSTER.conf, keyring=CLUSTER.file("keyring")) + commands + \
+    script = fresh_machine(scratch) + TEAM + commands + \
         f"\nsetpriv --reuid rblk --regid rblk --clear-groups cat /etc/ceph/ceph.client.rblk.keyring\n" \
         f"exec {RBLKD} --config {config}\n"
     with open(scratch.file("page.log"), "w", encoding="utf-8") as log:
@@ -438,7 +469,7 @@ def main():
         run_cases([(f.__name__, f) for f in (
             conforms, gateways_share_reservations, data_is_in_the_image, resize_reaches_hosts, errors_are_clear, start_says_what_it_waits_for, control_answers_while_images_open,
             one_gateway_writes, killed_rblkd_comes_back, hung_osd_is_waited_for, status_has_the_health, killed_osd_is_a_hiccup, quickstart,
-            interrupted_quickstart, the_page_is_true)])
+            interrupted_quickstart, the_page_is_true, two_gateways_of_the_page)])
 
 
 if __name__ == "__main__":

@@ -266,6 +266,7 @@ def idle_owner_notices(scratch):
         wait_until(other.is_owner, "the other is the owner")
     check_owner(other, one)
     expect("this rblkd is not the owner any more" in one.read_log(), one.read_log())
+    expect(one.group()["lost_why"], "why it was lost")
     other.stop()
     wait_until(one.is_owner, "it is the owner again")
     one.stop()

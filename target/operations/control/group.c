@@ -33,6 +33,7 @@ static struct json_object *show_group(const struct group *group)
 	control_add_number(o, "times_taken", group->n_taken);
 	control_add_number(o, "times_given", group->n_given);
 	control_add_number(o, "times_lost", group->n_lost);
+	control_add_string(o, "lost_why", group->lost_why);
 	return o;
 }
 

@@ -47,6 +47,7 @@ struct group {
 	uint64_t since_ns;
 	uint64_t n_taken, n_given;  /* how often it became the owner, and let go by itself */
 	uint64_t n_lost;	    /* how often another machine may have become the owner */
+	const char *lost_why;	    /* the last time; a constant, or NULL */
 	struct group_store *stores; /* owned; TAKES: those that it has and does not serve yet */
 	unsigned n_stores;
 	struct error why; /* what it waits for, or why it was not given; "": nothing */

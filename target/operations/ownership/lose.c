@@ -76,6 +76,7 @@ bool group_lose(struct group *group)
 		return false;
 	group_drop(group);
 	group->n_lost++;
+	group->lost_why = why;
 	error_set(&group->why, EXIT_FAILED, NULL, "%s", why);
 	group_move(group, GROUP_STANDS_BY);
 	group_log(group, "this rblkd is not the owner any more: %s", why);

@@ -284,6 +284,16 @@ static int wait_for_lock(struct image *image, const struct backend_config *confi
 	}
 }
 
+/* The lock may be free because another one has fenced its holder. From here on only this client
+ * does that; and nothing was read yet. */
+static int wait_for_map(struct image *image, const struct backend_config *config,
+			struct error *error)
+{
+	int r = rados_wait_for_latest_osdmap(cluster_handle(image->cluster));
+
+	return r < 0 ? explain_open(image, config, r, error) : 0;
+}
+
 static int take_lock(struct image *image, const struct backend_config *config, uint64_t features,
 		     struct error *error)
 {
@@ -310,7 +320,7 @@ static int take_lock(struct image *image, const struct backend_config *config, u
 				    r == -EROFS ? "another client has it" : strerror(-r),
 				    config->path);
 	image->has_lock = true;
-	return 0;
+	return config->role == BACKEND_OWNS ? wait_for_map(image, config, error) : 0;
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

@@ -308,14 +308,11 @@ static int begin_lease(struct stander *s)
 	return image->lease ? 0 : -ENOMEM;
 }
 
-/* The line is there before the lock. A lock that was free may be so because another one has fenced
- * its holder, so the newest map comes first here, too. */
+/* The line is there before the lock. */
 static int acquire(struct stander *s)
 {
 	int r = lease_announce(s->look.pool, s->look.object, s->own, s->config->lease_ns);
 
-	if (r == 0)
-		r = rados_wait_for_latest_osdmap(cluster_handle(s->look.cluster));
 	if (r < 0)
 		return note_error(s, r, "announce itself as its owner");
 	r = image_open(s->image, s->config, &s->why);

@@ -189,14 +189,15 @@ static void reservations_move(void **state)
 	leave();
 }
 
-static void blocklist_owner(void)
+/* While the caller goes on. */
+static void blocklist_owner_beside(void)
 {
 	char script[1024];
 
 	snprintf(script, sizeof(script),
-		 "unset LD_PRELOAD; conf=%s; rbd -c $conf status %s | "
+		 "unset LD_PRELOAD; conf=%s; (rbd -c $conf status %s | "
 		 "sed -n 's/.*watcher=\\([^ ]*\\).*/\\1/p' | "
-		 "while read -r a; do ceph -c $conf osd blocklist add $a 1000000 || exit; done",
+		 "while read -r a; do ceph -c $conf osd blocklist add $a 1000000 || exit; done) &",
 		 getenv("RBLK_TEST_RBD_CONF"), getenv("RBLK_TEST_RBD"));
 	assert_int_equal(system(script), 0);
 }
@@ -211,7 +212,7 @@ static void nothing_is_heard_of_what_is_refused(void **state)
 
 	come(owner);
 	assert_int_equal(write_block(0), NVME_OK);
-	blocklist_owner();
+	blocklist_owner_beside();
 	do {
 		sqe = raw_sqe(q, NVME_IO_WRITE, 1);
 		raw_describe(q, &sqe, 0, 512);

@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import select
 import signal
 import socket
 import struct
@@ -83,6 +84,34 @@ def call(path, method, params=None, seconds=PATIENCE):
         return 0, None
 
 
+class Process:
+    """Of the harness's Popen or Child. What it is asked, and sent, is never another process with the same number."""
+
+    def __init__(self, process):
+        self.process = process
+        self.pid = process.pid
+        self.fd = os.pidfd_open(process.pid)
+
+    def __del__(self):
+        os.close(self.fd)
+
+    def is_over(self):
+        return bool(select.select([self.fd], [], [], 0)[0])
+
+    def exit_status(self):
+        """Of one that is over; None: its parent, which lives, has it."""
+        try:
+            return self.process.poll()
+        except ChildProcessError:
+            return None
+
+    def send_signal(self, number):
+        try:
+            signal.pidfd_send_signal(self.fd, number)
+        except ProcessLookupError:
+            pass
+
+
 class Contender(Member):
     """One of the two, of which up to two processes live: in an upgrade."""
 
@@ -106,15 +135,14 @@ class Contender(Member):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([self.rblkd, "--config", self.config], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log, env=dict(self.scratch.env, SOFTRDMA_CONTROL=self.chaos))
-        self.known = [self.process]
+        self.known = [Process(self.process)]
 
     def lives(self, process):
-        try:
-            code = process.poll()
-        except ChildProcessError:  # its parent waits for it
-            return os.path.exists(f"/proc/{process.pid}/exe")
+        if not process.is_over():
+            return True
+        code = process.exit_status()
         expect(code is None or code in self.exits, f"rblkd ended with {code}:\n{self.read_log()[-2000:]}")
-        return code is None
+        return False
 
     def processes(self):
         self.known = [process for process in self.known if self.lives(process)]
@@ -160,7 +188,10 @@ class Contender(Member):
         self.exits = {0, 1, -signal.SIGKILL}  # one that lost the other
         answer = call(self.control, "upgrade")[1]
         if answer:
-            self.known.append(Child(answer["successor"]))
+            try:
+                self.known.append(Process(Child(answer["successor"])))
+            except ProcessLookupError:
+                pass  # it has ended already
 
     def cut(self, which):
         self.order(f"fail={1 + int(which * 50)},status=12")
@@ -177,7 +208,7 @@ class Contender(Member):
             self.begin()
         if len(processes) != 1 or any(map(self.lives, self.ending)):
             return False
-        self.process = processes[0]
+        self.process = processes[0].process
         status = call(self.control, "status")[1] or {}
         is_over = status.get("upgrade", {}).get("state", "done") in ("done", "failed", "undone")
         return status.get("pid") == self.process.pid and status.get("state") == "ok" and is_over

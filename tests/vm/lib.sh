@@ -330,3 +330,44 @@ fio_end() {
     wait_for "${1:-60}" test -e /run/fio.rc || { echo "fio does not end"; return 1; }
     [ "$(cat /run/fio.rc)" = 0 ] || { cut -c1-300 /run/fio.log; return 1; }
 }
+
+# load_begin DISK [OPTION...]: reads, writes and verifies it, 200 I/Os a second in each direction, until load_end; returns
+# when it writes
+declare -A loads
+load_begin() {
+    local before disk=$1 out=/run/load.${1##*/}; shift
+    before=$(writes)
+    rm -f "$out"*
+    : >/run/load.steps
+    fio --name=load --filename="$disk" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 --time_based \
+        --runtime=3600 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --randrepeat=0 --rate_iops=200 \
+        --write_lat_log="$out" --log_unix_epoch=1 --log_avg_msec=50 --log_max_value=1 \
+        --output-format=json --output="$out" "$@" >/run/load.out 2>&1 &
+    loads[$disk]=$!
+    wait_for 10 eval "[ \$(writes) -gt $((before + 20)) ]"
+}
+
+# load_step: load_end reports the longest I/O of each step, which ends where the next one begins
+load_step() { echo "${EPOCHREALTIME/./}" >>/run/load.steps; }
+
+# load_end WHAT DISK SECONDS: ends it; fio saw no error, no wrong byte, and nothing that waited for so long. The signal is
+# for fio's first process only: its job's handler calls malloc(), so a job that is in malloc() hangs, and the first one
+# waits 300 s for it.
+load_end() {
+    local pid=${loads[$2]}
+    kill -INT "$pid"
+    check "$1: fio ends" wait_for 20 test ! -e "/proc/$pid/exe" || { load_tell; pkill -9 -x fio; }
+    check "$1: fio saw no error, and nothing that waited for $3 s" \
+        tests/vm/load-report "/run/load.${2##*/}" /run/load.steps "$3" && sed "s/^/# /" /run/said
+}
+
+# load_tell: where an I/O waits, if one does: the host's paths, their requests, and what each fio is about
+load_tell() {
+    local task
+    mount -t debugfs debugfs /sys/kernel/debug
+    {
+        grep -H . /sys/class/nvme/nvme*/state /sys/class/nvme/nvme*/nvme*c*n*/ana_state /sys/block/nvme*/inflight
+        find /sys/kernel/debug/block/nvme* -name busy -exec grep -H . {} +
+        for task in $(pgrep -x fio); do grep -H . "/proc/$task/task"/*/{wchan,syscall,stack}; done
+    } 2>/dev/null | sed 's/^/#   /'
+}

@@ -123,6 +123,52 @@ rblk_tell() {
     rdma resource show qp | sed 's/^/#   /'
 }
 
+# --- two rblkd that share a file -----------------------------------------------------------------------------------
+
+declare -A node node_port=([left]=$PORT [right]=$((PORT + 1)))
+
+# node_start NAME ID GROUP [KEY]: one of the two, `left` or `right`, that serves `file` of `disks` as $nqn with its own
+# controller IDs from ID on. GROUP is a key of its ANA group, "owner: lock"; KEY one more of its namespace.
+node_start() {
+    local name=$1 id=$2 group=$3 key=${4:-}
+    mkdir -p /run/rblk/group
+    cat >"/run/rblk/$name.yaml" <<END
+version: 1
+control_socket: /run/rblk/$name.sock
+group_directory: /run/rblk/group
+controller_ids: {min: $id, max: $((id + 99))}
+portals:
+  - {name: $name, address: $TARGET, port: ${node_port[$name]}}
+subsystems:
+  - nqn: $nqn
+    serial: TWOPATHS
+    allow_any_host: true
+    ana_groups: [{id: 1, $group}]
+    namespaces:
+      - {nsid: 1, file: $file, ana_group: 1${key:+, $key}}
+END
+    "$(program rblkd)" --config "/run/rblk/$name.yaml" >>/run/rblkd.log 2>&1 </dev/null &
+    node[$name]=$!
+    wait_for 20 eval "rdma resource show cm_id | grep -q 'state LISTEN.*:${node_port[$name]}'"
+}
+# node_ctl NAME COMMAND...: rblkctl of that one
+node_ctl() { local name=$1; shift; rblkctl "$@" --socket "/run/rblk/$name.sock"; }
+# node_kill NAME: kill -9
+node_kill() { kill -9 "${node[$1]}"; wait "${node[$1]}" 2>/dev/null; }
+
+# nodes_connect: the kernel's host to both, as one disk with native multipath; sets `left` and `right`, its controllers,
+# and `disk`
+nodes_connect() {
+    must "connect to one" nvme_connect "$nqn" --reconnect-delay 1 --ctrl-loss-tmo 300
+    left=$(nvme_ctrl "$nqn")
+    disk=$(nvme_disk "$left")
+    PORT=${node_port[right]} must "connect to the other" nvme_connect "$nqn" --reconnect-delay 1 --ctrl-loss-tmo 300
+    right=$(nvme_ctrl "$nqn")
+    check "the host knows the states" wait_for 20 eval "path_is $left optimized && path_is $right inaccessible"
+}
+path_is() { [ "$(cat "/sys/class/nvme/$1"/nvme*c*n1/ana_state)" = "$2" ]; }
+path_live() { [ "$(cat "/sys/class/nvme/$1/state")" = live ]; }
+
 # disks FILE-MIB DEVICE-MIB: the usual backing store. Prints nothing; sets `file` (on ext4, so that O_DIRECT works) and
 # `device` (4 KiB blocks, discards).
 disks() {

@@ -18,37 +18,22 @@ check "register" nvme resv-register "$disk_2" -n 2 --nrkey=7 --rrega=0
 check "reserve" nvme resv-acquire "$disk_2" -n 2 --crkey=7 --rtype=1 --racqa=0
 check "fill the memory" fio_verify "$disk_2" 64k 16 16m
 
-for disk in "$disk_1" "$disk_2"; do
-    fio --name="${disk##*/}" --filename="$disk" --rw=randrw --bs=4k --iodepth=8 --ioengine=libaio --direct=1 --size=32m \
-        --offset=32m --time_based --runtime=3600 --verify=crc32c --verify_backlog=64 --verify_fatal=1 --randrepeat=0 \
-        --rate_iops=200 --output-format=json --output="/run/fio.${disk##*/}" >/run/fio.out 2>&1 &
-done
-sleep 1
+load_begin "$disk_1" --size=32m --offset=32m
+load_begin "$disk_2" --size=32m --offset=32m
 for i in $(seq "$UPGRADES"); do
+    load_step
     check "upgrade $i" eval 'rblkctl upgrade -o json >/run/upgrade && cat /run/upgrade >>/run/upgrades'
     check "  the host is back" wait_for 60 eval "[ \$(cat /sys/class/nvme/$ctrl/state) = live ]"
-    sleep 0.5
+    pause 0.5
 done
 note "hosts were told until it served, in ms: $(jq -s 'map(.held_ms) | sort | "median \(.[length / 2 | floor]), longest \(last)"' /run/upgrades)"
-pkill -INT fio
-wait_for 60 eval '! pgrep -x fio' || note "fio goes on"
-for disk in "$disk_1" "$disk_2"; do
-    python3 - "/run/fio.${disk##*/}" >/run/result <<'P'
-import json, sys
-text = open(sys.argv[1]).read()
-job = json.loads(text[text.index("{"):])["jobs"][0]
-longest = max(job[way]["clat_ns"]["max"] for way in ("read", "write")) / 1e9
-print(f"error {job['error']}, {job['write']['total_ios']} writes, longest {longest:.2f} s")
-sys.exit(job["error"] != 0 or not job["write"]["total_ios"] or longest > 30)
-P
-    check "fio on $disk: no error, and nothing waited for a reconnect delay" [ $? = 0 ]
-    note "$(cat /run/result)"
-done
+load_end "file" "$disk_1" 30
+load_end "memory" "$disk_2" 30
 check "memory holds what was written before" fio --name=t --filename="$disk_2" --rw=read --bs=64k --size=16m \
     --ioengine=libaio --direct=1 --verify=crc32c --verify_only --verify_fatal=1 --minimal
 like "the reservation is there" "$(nvme resv-report "$disk_2" -n 2 -e 2>&1)" 'regctl *: *1'
 check "disconnect" nvme disconnect -n $nqn
-rblkd=$(rblkctl status -o json | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')
+rblkd=$(rblkctl status -o json | jq .pid)
 check "rblkd stops when asked" eval "kill $rblkd && wait_for 20 test ! -e /proc/$rblkd/exe"
 left_nothing "$base"
 done_testing

@@ -19,6 +19,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/bits.h"
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "transport/device.h"
@@ -295,6 +296,17 @@ static int access_flags(const struct device *device, enum mr_access access)
 	return 0;
 }
 
+static size_t pages_of(const void *base, size_t n_bytes)
+{
+	uintptr_t mask = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+
+	return n_bytes ? (((uintptr_t)base + n_bytes + mask) & ~mask) - ((uintptr_t)base & ~mask)
+		       : 0;
+}
+
+/* What this process has registered. Thread: any */
+static _Atomic size_t registered_bytes;
+
 int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
 	    struct mr *ret_mr)
 {
@@ -306,14 +318,50 @@ int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_acc
 	if (!mr)
 		return errno ? -errno : -ENOMEM;
 	*ret_mr = (struct mr){.verbs = mr, .lkey = mr->lkey, .rkey = mr->rkey};
+	registered_bytes += pages_of(base, n_bytes);
 	return 0;
 }
 
 void mr_close(struct mr *mr)
 {
-	if (mr->verbs)
+	if (mr->verbs) {
+		registered_bytes -= pages_of(mr->verbs->addr, mr->verbs->length);
 		ibv_dereg_mr(mr->verbs);
+	}
 	*mr = (struct mr){0};
+}
+
+size_t mr_limit_bytes(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return limit.rlim_cur;
+}
+
+/* Pages that the kernel counts as pinned: those of foreign registrations, too. The software
+ * provider pins nothing, so the caller takes the larger of this and its own count. */
+static size_t pinned_bytes(void)
+{
+	_autofclose_ FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmPin: %llu kB", &kib) == 1)
+			break;
+	return kib * KIB;
+}
+
+bool mr_limit_has_room(size_t n_bytes)
+{
+	size_t limit = mr_limit_bytes(), used;
+
+	if (limit == SIZE_MAX)
+		return true;
+	used = MAX(pinned_bytes(), (size_t)registered_bytes);
+	return used <= limit && n_bytes <= limit - used;
 }
 
 const char *mr_explain(int error, size_t n_bytes, char *buf, size_t n)

@@ -111,6 +111,12 @@ struct mr {
 int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,
 	    struct mr *ret_mr);
 void mr_close(struct mr *mr); /* accepts a zeroed one */
+/* The bytes above which RLIMIT_MEMLOCK, where it binds, refuses any registration; SIZE_MAX: no
+ * limit. Any thread. */
+size_t mr_limit_bytes(void);
+/* Whether n_bytes more stay within RLIMIT_MEMLOCK, whatever the device takes for locked: no device
+ * refuses them because of it. Any thread. */
+bool mr_limit_has_room(size_t n_bytes);
 /* Writes "cannot register 256MiB for RDMA: locked-memory limit is 8MiB" into buf. Returns the
  * hint, static. */
 const char *mr_explain(int error, size_t n_bytes, char *buf, size_t n);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "base/bits.h"
@@ -163,12 +164,21 @@ int volume_check_windows(const struct path *path, struct error *error)
 	return -EOPNOTSUPP;
 }
 
+/* Whether the limit of locked memory binds depends on privileges and on the device, so the device
+ * is asked. One page more than the limit tells as much as all of n_bytes would, and huge pages cost
+ * an eighth of the time of small ones. */
 static int try_memory(const struct path *path, size_t n_bytes)
 {
-	void *memory = slab_map(n_bytes);
+	void *memory;
 	struct mr mr = {0};
 	int r = -ENOMEM;
 
+	if (mr_limit_has_room(n_bytes))
+		return 0;
+	n_bytes = MIN(n_bytes, mr_limit_bytes() + SLAB_UNIT);
+	memory = slab_map(n_bytes);
+	if (memory)
+		madvise(memory, n_bytes, MADV_HUGEPAGE);
 	if (memory)
 		r = mr_open(&path->controller.domain, memory, n_bytes, MR_LOCAL, &mr);
 	mr_close(&mr);
@@ -195,8 +205,8 @@ static bool can_shrink(const struct volume *volume)
 	       getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Registers as much as all queues together will, and releases it again: so attaching reports a
- * limit on locked memory, and not a connection later on. */
+/* Whether all queues together can register what they may need: so attaching reports a limit on
+ * locked memory, and not a connection later on. */
 int volume_try_memory(struct volume *volume, const struct path *path, struct error *error)
 {
 	char text[160], hint[256];

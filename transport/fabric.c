@@ -69,9 +69,10 @@ static bool find_provider(char path[PATH_MAX])
 	return fabric_find_provider(path, self);
 }
 
-static int rerun(const char *program, char **argv, const char *why)
+/* Programs that are started from now on preload the provider. */
+static int preload(const char *program, const char *why)
 {
-	const char *preload = getenv("LD_PRELOAD");
+	const char *before = getenv("LD_PRELOAD");
 	char path[PATH_MAX];
 	_autofree_ char *value = NULL;
 
@@ -79,13 +80,11 @@ static int rerun(const char *program, char **argv, const char *why)
 		return fail_with(program, EXIT_PRIVILEGE,
 				 "install softrdma or set SOFTRDMA_LIB to " PROVIDER,
 				 "%s, and the software RDMA provider was not found", why);
-	if (asprintf(&value, "%s%s%s", preload ? preload : "", preload ? ":" : "", path) < 0)
+	if (asprintf(&value, "%s%s%s", before ? before : "", before ? ":" : "", path) < 0 ||
+	    setenv("LD_PRELOAD", value, 1) < 0)
 		return fail_with(program, EXIT_FAILED, NULL, "out of memory");
-	setenv("LD_PRELOAD", value, 1);
 	fprintf(stderr, "%s: %s: using the software RDMA provider\n", program, why);
-	execv("/proc/self/exe", argv);
-	return fail_with(program, EXIT_FAILED, NULL, "cannot run again under %s: %s", path,
-			 strerror(errno));
+	return 0;
 }
 
 bool fabric_has_device(const char *name)
@@ -147,7 +146,7 @@ static int no_such_device(const char *program, const char *fabric)
 			 "there is no RDMA device '%s'", fabric);
 }
 
-int fabric_select(const char *program, const char *fabric, char **argv)
+int fabric_choose(const char *program, const char *fabric)
 {
 	bool is_auto = !fabric || !strcmp(fabric, "auto");
 	bool is_roce = fabric && !strcmp(fabric, "soft-roce");
@@ -156,16 +155,26 @@ int fabric_select(const char *program, const char *fabric, char **argv)
 	if (code || fabric_is_soft())
 		return code;
 	if (is_roce)
-		return rerun(program, argv,
-			     "RoCE v2 over UDP asked for, which authenticates nothing");
+		return preload(program, "RoCE v2 over UDP asked for, which authenticates nothing");
 	if (fabric && !strcmp(fabric, "soft"))
-		return rerun(program, argv, "software fabric asked for");
+		return preload(program, "software fabric asked for");
 	if (fabric_has_device(is_auto ? NULL : fabric))
 		return 0;
 	if (!is_auto)
 		return no_such_device(program, fabric);
-	return fabric_auto_may_be_soft() ? rerun(program, argv, "no RDMA device")
-					 : no_device(program);
+	return fabric_auto_may_be_soft() ? preload(program, "no RDMA device") : no_device(program);
+}
+
+int fabric_select(const char *program, const char *fabric, char **argv)
+{
+	bool was_soft = fabric_is_soft();
+	int code = fabric_choose(program, fabric);
+
+	if (code || was_soft || !fabric_is_soft())
+		return code;
+	execv("/proc/self/exe", argv);
+	return fail_with(program, EXIT_FAILED, NULL,
+			 "cannot run again under the software RDMA provider: %s", strerror(errno));
 }
 
 bool fabric_is_there(const char *fabric)

@@ -14,6 +14,12 @@
  * one, the library of the provider was not found, or SOFTRDMA_ROCE is no address.
  */
 int fabric_select(const char *program, const char *fabric, char **argv);
+/*
+ * The same for a program that uses no RDMA itself, and starts one that does: it is not run again.
+ * The environment is then that of a program under the software provider, which the one that it
+ * starts inherits. Main thread, before threads start.
+ */
+int fabric_choose(const char *program, const char *fabric);
 /* Whether "auto" includes the software provider. With RBLK_FABRIC_AUTO=device, as in the services'
  * environment, it does not: a service waits for its device, and what it served through the provider
  * instead, no other machine would reach. */

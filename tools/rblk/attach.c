@@ -269,10 +269,10 @@ static int run(struct attach *attach, const char *target)
 		return report_error(program, &error);
 	/* A device that is not there is a mistake, attached or not. */
 	if (attach->options.fabric)
-		code = fabric_select(program, attach->options.fabric, arguments);
+		code = fabric_choose(program, attach->options.fabric);
 	if (code || show_attached(attach, &code))
 		return code;
-	code = fabric_select(program, attach->options.fabric, arguments);
+	code = fabric_choose(program, attach->options.fabric);
 	if (code)
 		return code;
 	code = start(attach, &error);

@@ -5,7 +5,7 @@
  *
  * A pause is the time from the first poll that finds nothing to the next one that finds an item,
  * such as a completion or a message. A loop that polls ends a pause at once. A loop that sleeps
- * ends it one wake-up later, W, which the process measures at its start (wake_up.h). The model
+ * ends it one wake-up later, W, which is measured (wake_up.h). The model
  * knows two lengths of a pause, and both follow from W:
  *
  *   soon   at most W. Polling costs no more CPU time than the wake-up that it saves.

@@ -21,6 +21,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/wake_up_kept.h"
 
 enum {
 	RINGS = 24,
@@ -102,6 +103,9 @@ static uint64_t measure_with(struct bell *bell)
 	ring(bell);
 	pthread_join(thread, NULL);
 	qsort(ns, n, sizeof(*ns), by_size);
+	/* One that a busy machine disturbed holds for this process only. */
+	if (n == RINGS && ns[n / 2] < MOST_NS)
+		wake_up_keep(BOTH * MAX(ns[n / 4], (uint64_t)LEAST_NS));
 	return n ? BOTH * MAX(ns[n / 4], (uint64_t)LEAST_NS) : WAKE_UP_NS;
 }
 
@@ -126,7 +130,7 @@ static uint64_t measured_ns;
 
 static void measure_once(void)
 {
-	measured_ns = measure();
+	measured_ns = wake_up_kept(BOTH * LEAST_NS, BOTH * MOST_NS) ?: measure();
 }
 
 uint64_t wake_up_ns(void)

@@ -10,6 +10,6 @@ enum {
 };
 
 /* Nanoseconds: twice from the write to an eventfd until the thread that waits for it runs. The
- * first call measures this with a second thread, for some milliseconds; later ones return the
- * same. */
+ * first call takes what a process of this boot has measured (wake_up_kept.h), or measures it with
+ * a second thread, for some milliseconds; later ones return the same. */
 uint64_t wake_up_ns(void);

@@ -3,11 +3,17 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/patience.h"
+#include "base/wake_up_kept.h"
 
 enum {
 	WAKE_NS = 20 * 1000,
@@ -229,6 +235,62 @@ static void test_spin_as_text(void **state)
 	assert_int_equal(spin, 7);
 }
 
+/* ---- the wake-up in the run directory ---- */
+
+static char kept_path[64];
+
+static void write_kept(const char *boot, unsigned n_cpus, const char *ns)
+{
+	FILE *f = fopen(kept_path, "w");
+
+	assert_non_null(f);
+	fprintf(f, "%s %u%s\n", boot, n_cpus, ns);
+	fclose(f);
+}
+
+static void read_boot(char *boot, int n)
+{
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+	assert_non_null(f);
+	assert_non_null(fgets(boot, n, f));
+	boot[strcspn(boot, "\n")] = '\0';
+	fclose(f);
+}
+
+/* A file of another boot, for other CPUs, out of range, or of another form says nothing. */
+static void test_wake_up_is_kept(void **state)
+{
+	char folder[] = "/tmp/rblk-wake-up.XXXXXX", boot[64];
+	unsigned n_cpus = cpus_in_affinity();
+
+	assert_non_null(mkdtemp(folder));
+	setenv("RBLK_RUN_DIR", folder, 1);
+	snprintf(kept_path, sizeof(kept_path), "%s/wake-up", folder);
+	read_boot(boot, sizeof(boot));
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	wake_up_keep(31000);
+	assert_int_equal(wake_up_kept(20000, 100000), 31000);
+	assert_int_equal(wake_up_kept(32000, 100000), 0);
+	assert_int_equal(wake_up_kept(20000, 30000), 0);
+	write_kept(boot, n_cpus, " 32000");
+	assert_int_equal(wake_up_kept(20000, 100000), 32000);
+	write_kept(boot, n_cpus + 1, " 32000");
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	write_kept("d6fdb6f8-0000-0000-0000-000000000000", n_cpus, " 32000");
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	write_kept(boot, n_cpus, "");
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	write_kept("", n_cpus, " -1");
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	wake_up_keep(33000);
+	assert_int_equal(wake_up_kept(20000, 100000), 33000);
+	unlink(kept_path);
+	assert_int_equal(rmdir(folder), 0); /* nothing else is left */
+	wake_up_keep(33000);		    /* nor fails without the folder */
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +311,7 @@ int main(void)
 		cmocka_unit_test_setup(test_verdict_ends, setup),
 		cmocka_unit_test_setup(test_looks_seldom, setup),
 		cmocka_unit_test_setup(test_spin_as_text, setup),
+		cmocka_unit_test(test_wake_up_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

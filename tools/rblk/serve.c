@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef HAVE_SYSTEMD
-#	include <systemd/sd-daemon.h>
-#endif
 
 #include "base/fd_limit.h"
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/units.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/find_paths.h"
@@ -58,9 +56,7 @@ static void on_ready(void *context, const struct bridge_ready *ready)
 	const struct bridge_config *config = &serve->config;
 	char size[UNITS_MAX];
 
-#ifdef HAVE_SYSTEMD
-	sd_notify(0, "READY=1");
-#endif
+	notify_manager("READY=1");
 	if (serve->ready_fd) {
 		struct json_object *message = json_object_new_object();
 

@@ -7,6 +7,7 @@ import html.parser
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, expect_equal, rblk, run_cases, wait_until, with_fabric  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
+sys.path.insert(1, os.path.dirname(RUN))
+import first  # noqa: E402
 MIB = 1 << 20
 REPORT = os.path.join(os.path.dirname(RUN), "..", "report")
 
@@ -320,6 +323,52 @@ def growth_drawn(scratch):
     expect(len(lines) == 3 and all(len(line.get("points").split()) == 3 for line in lines), f"{len(lines)} lines")
 
 
+def first_read(_scratch):
+    """An attach is measured; what it costs in page faults, which depend on no load, is within its bar."""
+    done = bench("first", "--case", "one volume", "--runs", "1", "-o", "json")
+    expect(done.returncode == 0, f"exit status {done.returncode}: {done.stdout}{done.stderr}")
+    row, = json.loads(done.stdout)["rows"]
+    expect(row["first_ms"] > 0 and row["attach_cpu_ms"] > 0, str(row))
+    bars = {bar["figure"]: bar["met"] for bar in row["bars"]}
+    expect(set(bars) == {"first_ms", "attach_cpu_ms", "attach_pages"} and bars["attach_pages"], str(row))
+
+
+def keep_wake_up(scratch):
+    """As an earlier process of this boot has left it in the run directory."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        boot = f.read().strip()
+    with open(os.path.join(scratch.env["RBLK_RUN_DIR"], "wake-up"), "w", encoding="ascii") as f:
+        f.write(f"{boot} {len(os.sched_getaffinity(0))} 20000\n")
+
+
+def first_read_is_counted(scratch):
+    """rblk attach executes two programs, itself and the volume process, which has three threads: control, one of the
+    provider, and one worker. No modprobe is tried for a socket, and no wake-up is measured again."""
+    keep_wake_up(scratch)
+    target = Target(scratch, ["nsid: 1, ram: 16MiB, block_size: 4096"])
+    trace, path = scratch.file("trace"), os.path.join(scratch.env["RBLK_RUN_DIR"], "volumes", "v.nbd")
+    process = subprocess.Popen(
+        ["strace", "-f", "-qq", "-o", trace, "-e", "trace=execve,clone,clone3,fork,vfork", RBLK, "attach",
+         f"{NQN}@{target.address}", "--name", "v", "--frontend", "socket"], env=scratch.env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        said = iter(process.stdout.readline, "")
+        expect(any(path in line for line in said), "rblk attach printed no URI")
+        first.read_first_block(path, "v")
+        rblk(scratch, "detach", "v")
+        process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.communicate()
+    target.stop()
+    with open(trace, encoding="utf-8", errors="replace") as f:
+        lines = f.read().splitlines()
+    programs = [line for line in lines if " execve(" in line]
+    threads = [line for line in lines if re.search(r" (clone3?|v?fork)\(", line)]
+    expect_equal(len(programs), 2, f"programs: {programs}")
+    expect_equal(len(threads), 3, f"processes and threads that were made: {threads}")
+
+
 def paused_targets(_scratch):
     """A target that never sleeps takes no CPU from the one that is measured."""
     rows = measured("polling", "4 KiB randread d1")
@@ -348,6 +397,8 @@ CASES = [
     ("a part that does not exist is refused", bad_usage),
     ("a machine without virtual machines says so", no_virtual_machine),
     ("growth is measured and drawn", growth_drawn),
+    ("attach to the first read is measured, and touches few pages", first_read),
+    ("attach executes two programs, and makes no thread that ends", first_read_is_counted),
     ("as shipped beside one that never sleeps", paused_targets),
     ("without SPDK its part says so", no_spdk),
     ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),

@@ -3,7 +3,8 @@
 
 FORMS = {"iops": "{:,.0f} IOPS", "p50_us": "{:.1f} us", "mb_per_s": "{:,.0f} MB/s", "instructions": "{:,.0f}",
          "kib_per_queue": "{:.0f} KiB", "cpu_percent": "{:.2f} %", "p99_us": "{:.0f} us", "p999_us": "{:.0f} us", "memory_mb": "{:.0f} MB",
-         "start_ms": "{:.0f} ms", "change_ms": "{:.0f} ms"}
+         "start_ms": "{:.0f} ms", "change_ms": "{:.0f} ms",
+         "first_ms": "{:.1f} ms", "attach_cpu_ms": "{:.1f} ms", "attach_pages": "{:,.0f} pages"}
 TITLES = ("case", "ours", "reference", "asked", "reached")
 
 

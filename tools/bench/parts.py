@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 
+import first
 import growth
 import instructions
 import machine
@@ -326,6 +327,17 @@ def grown():
                                           ("volumes", growth.with_volumes, (1, 16, 64))) for n in numbers]
 
 
+@contextlib.contextmanager
+def first_read():
+    """Ours alone: a user waits for it. The bars are absolute, and those of time are of a machine without other load."""
+    bars = {1: [Bar(None, "first_ms", "<=", 20), Bar(None, "attach_cpu_ms", "<=", 15),
+                Bar(None, "attach_pages", "<=", 4000)],
+            100: [Bar(None, "first_ms", "<=", 2500)]}
+    yield [Case("first", f"{n} volumes at once" if n > 1 else "one volume", "rblk",
+                {"rblk": lambda s, n=n: first.at_once(n)}, bars.get(n, []),
+                at=lambda _, n=n: place("attach to first read", "volumes", n)) for n in (1, 27, 100)]
+
+
 # ---- instructions ---------------------------------------------------------------------------
 
 @contextlib.contextmanager
@@ -399,6 +411,7 @@ PARTS = {
     "polling": (pairs.polling, "as shipped, beside the same that never sleeps"),
     "connections": (connections, "1 to 1024 queue pairs"),
     "growth": (grown, "1 to 1000 namespaces, 1 to 64 volumes: time to start, memory, idle CPU"),
+    "first": (first_read, "from rblk attach to the first answered read: time and CPU, 1 to 100 at once"),
     "count": (count, "instructions an I/O, by callgrind"),
     "spdk": (pairs.beside_spdk, "each host on each target, ours and SPDK's (--spdk DIR)"),
     "vm": (in_vm, "in a virtual machine on SoftRoCE, beside the kernel's host and target, and nbd-client"),

@@ -15,7 +15,8 @@ COLOURS = ("#1f4e9c", "#d1730f", "#3a9a8f", "#8a4fa3", "#7a7a7a", "#b2394f")
 # What is drawn, in this order; a figure that no row has gets no panel.
 PANELS = (("iops", "thousand I/Os a second", 1e-3), ("mb_per_s", "MB a second", 1), ("p99_us", "p99, us", 1),
           ("start_ms", "start, ms", 1), ("change_ms", "change, ms", 1), ("memory_mb", "memory, MB", 1),
-          ("cpu_percent", "CPU while idle, %", 1))
+          ("cpu_percent", "CPU while idle, %", 1), ("first_ms", "until the last first read, ms", 1),
+          ("attach_cpu_ms", "CPU of an attach, ms", 1))
 
 
 def pictures(rows):

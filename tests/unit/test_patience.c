@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -285,6 +286,14 @@ static void test_wake_up_is_kept(void **state)
 	assert_int_equal(wake_up_kept(20000, 100000), 0);
 	wake_up_keep(33000);
 	assert_int_equal(wake_up_kept(20000, 100000), 33000);
+	unlink(kept_path);
+	assert_int_equal(mkfifo(kept_path, 0600), 0); /* does not block its reader */
+	assert_int_equal(wake_up_kept(20000, 100000), 0);
+	unlink(kept_path);
+	assert_int_equal(symlink("/proc/self/stat", kept_path), 0);
+	assert_int_equal(wake_up_kept(0, UINT64_MAX), 0);
+	wake_up_keep(34000); /* replaces it */
+	assert_int_equal(wake_up_kept(20000, 100000), 34000);
 	unlink(kept_path);
 	assert_int_equal(rmdir(folder), 0); /* nothing else is left */
 	wake_up_keep(33000);		    /* nor fails without the folder */

@@ -5,8 +5,11 @@
  * to the device. Errors of libnl are turned into errno values.
  */
 #include <errno.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <linux/nbd-netlink.h>
@@ -14,6 +17,7 @@
 #include <netlink/genl/genl.h>
 #include <netlink/netlink.h>
 
+#include "base/cleanup.h"
 #include "nbd_bridge/control/kernel_nbd.h"
 
 enum {
@@ -44,13 +48,27 @@ static int to_errno(int nl_error)
 	}
 }
 
+/* The program by which the kernel itself loads modules. False: there is none, as in a kernel
+ * without modules. */
+static bool find_modprobe(char path[PATH_MAX])
+{
+	_autofclose_ FILE *f = fopen("/proc/sys/kernel/modprobe", "re");
+
+	if (!f || !fgets(path, PATH_MAX, f))
+		return false;
+	path[strcspn(path, "\n")] = '\0';
+	return path[0] == '/' && access(path, X_OK) == 0;
+}
+
+/* Without our environment, which may preload the software provider. */
 static void load_module(void)
 {
-	char name[] = "modprobe", quiet[] = "-q", module[] = "nbd", max[] = "nbds_max=0";
-	char *argv[] = {name, quiet, module, max, NULL};
+	char path[PATH_MAX], quiet[] = "-q", module[] = "nbd", max[] = "nbds_max=0";
+	char *argv[] = {path, quiet, module, max, NULL}, *env[] = {NULL};
 	pid_t pid;
 
-	if (geteuid() == 0 && posix_spawnp(&pid, name, NULL, NULL, argv, environ) == 0)
+	if (geteuid() == 0 && find_modprobe(path) &&
+	    posix_spawn(&pid, path, NULL, NULL, argv, env) == 0)
 		waitpid(pid, NULL, 0);
 }
 

@@ -188,6 +188,23 @@ def case_serve_in_foreground(scratch, target, where):
     expect(not os.path.exists(path), "its socket is gone")
 
 
+def case_serve_notifies_the_manager(scratch, target, where):
+    """READY=1, by a socket with a path and by an abstract one; a name that is neither stops nothing."""
+    for number, name in enumerate((scratch.file("notify"), f"@rblk-test-{os.getpid()}", "notify")):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, open(scratch.file("n.log"), "wb") as log:
+            manager.settimeout(PATIENCE)
+            if name != "notify":
+                manager.bind(name.replace("@", "\0"))
+            path = scratch.file(f"n{number}.sock")
+            process = subprocess.Popen([RBLK, "serve", where, "--name", f"n{number}", "--socket", path],
+                                       env=dict(scratch.env, NOTIFY_SOCKET=name), stdout=log, stderr=log)
+            if name != "notify":
+                expect_equal(manager.recv(4096), b"READY=1", "the notice")
+            wait_until(lambda at=path: os.path.exists(at), "the NBD socket")
+            process.terminate()
+            expect_equal(process.wait(PATIENCE), 0, "exit status")
+
+
 def case_serve_on_stdio(scratch, target, where):
     import nbd
     os.environ.update(scratch.env)

@@ -256,6 +256,19 @@ static int start(const struct attach *attach, struct error *error)
 	return code;
 }
 
+/* Only this volume is asked: many attaches at once would otherwise each ask all others. Returns and
+ * stores as show_attached. */
+static bool show_started(const struct attach *attach, int *ret_code)
+{
+	struct json_object *status = volumes_ask(attach->config.name);
+	bool is_there = status && *json_text(status, "subsystem"); /* else it does not answer */
+
+	if (is_there)
+		*ret_code = show_same(attach, status);
+	json_object_put(status);
+	return is_there || show_attached(attach, ret_code);
+}
+
 /* EXIT_BUSY of start() is the race of two attaches: the other one has won, and its volume is shown
  * if it is the same. */
 static int run(struct attach *attach, const char *target)
@@ -278,7 +291,7 @@ static int run(struct attach *attach, const char *target)
 	code = start(attach, &error);
 	if (code && code != EXIT_BUSY)
 		return report_error(program, &error);
-	if (show_attached(attach, &code))
+	if (code == EXIT_OK ? show_started(attach, &code) : show_attached(attach, &code))
 		return code;
 	if (code == EXIT_OK)
 		error_set(&error, EXIT_FAILED, NULL,

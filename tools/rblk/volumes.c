@@ -76,7 +76,7 @@ static struct json_object *unresponsive(const char *name, const char *why)
 }
 
 /* NULL: there is no such volume, or no more. A process that ended in between is not an error. */
-static struct json_object *ask(const char *name)
+struct json_object *volumes_ask(const char *name)
 {
 	struct json_object *status = NULL;
 	struct error ignored;
@@ -120,7 +120,8 @@ int volumes_read(struct volumes *volumes, struct error *error)
 		return EXIT_PRIVILEGE;
 	}
 	while (dir && (entry = readdir(dir))) {
-		struct json_object *status = name_of(entry->d_name, name) ? ask(name) : NULL;
+		struct json_object *status = name_of(entry->d_name, name) ? volumes_ask(name)
+									  : NULL;
 
 		if (status)
 			json_object_array_add(volumes->array, status);

@@ -13,6 +13,9 @@ struct volumes {
 	unsigned n;
 };
 
+/* The status of the volume process of this name, owned by the caller; one that does not answer has
+ * a status that tells so. NULL: there is none. */
+struct json_object *volumes_ask(const char *name);
 /* Requests the status of every volume process; removes the sockets of dead ones. 0, or an exit code
  * with *error filled. */
 int volumes_read(struct volumes *volumes, struct error *error);

@@ -459,14 +459,14 @@ static bool is_fd_turn(struct loop *loop)
 /* The poll found nothing: whether to poll again. */
 static bool is_patient(struct loop *loop)
 {
-	if (loop->is_resting || atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
+	if (atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
 		return false;
 	if (!loop->patience.since_ns)
 		patience_begin_pause(&loop->patience, loop->now_ns, is_awaiting(loop));
 	if (patience_must_look(&loop->patience, loop->now_ns))
 		patience_looked(&loop->patience, loop->now_ns,
 				crowd_look(&loop->crowd, loop->now_ns));
-	return patience_lasts(&loop->patience, loop->now_ns);
+	return !loop->is_resting && patience_lasts(&loop->patience, loop->now_ns);
 }
 
 void loop_rest(struct loop *loop, bool is_resting)

@@ -13,9 +13,9 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "loop")]
 import cluster as ceph  # noqa: E402
-from harness import (BUILD, LASTING, NQN, RBLKCTL, RBLKD, Target, Volume, ask, expect, expect_data,  # noqa: E402
+from harness import (BUILD, LASTING, NQN, RBLKD, Volume, ask, expect, expect_data,  # noqa: E402
                      expect_equal, fio, rblk, run, run_cases, start_fio, wait_until, with_fabric)
-from pair import Beside  # noqa: E402
+from pair import Beside, GroupMember  # noqa: E402
 from stopped import is_stopped  # noqa: E402
 
 MIB = 1 << 20
@@ -27,8 +27,10 @@ LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--rate_iops=5
         "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_backlog=256")
 
 
-class Member(Target):
-    """A gateway of several that export the same images; each has ids of its own."""
+class Member(GroupMember):
+    """A gateway, of images; each has ids of its own."""
+
+    in_use = "is in use by another rblkd"
 
     def __init__(self, scratch, number, images, group=None, more=""):
         self.number, self.group_of_sockets = number, group
@@ -47,25 +49,6 @@ class Member(Target):
                 ["setpriv", "--regid", str(self.group_of_sockets), "--keep-groups", self.rblkd, "--config", self.config],
                 env=with_fabric(self.scratch.env), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self.is_ready, "rblkd is ready")
-
-    def group(self):
-        return ask(self.control, "group_list")["groups"][0]
-
-    def is_owner(self):
-        return self.group()["state"] == "owner"
-
-    def stands_by(self):
-        """And has found that another one has the image."""
-        group = self.group()
-        return group["state"] == "standing by" and "is in use by another rblkd" in (group["reason"] or "")
-
-    def ctl(self, *arguments, status=0):
-        done = run(RBLKCTL, *arguments, "--socket", self.control, check=False, env=self.scratch.env)
-        expect_equal(done.returncode, status, f"exit status of rblkctl {' '.join(arguments)}: {done.stderr}")
-        return done
-
-    def ana_states(self):
-        return [portal["state"] for group in ask(self.control, "ana_list")["groups"] for portal in group["portals"]]
 
     @contextlib.contextmanager
     def standing_still(self):

@@ -33,8 +33,33 @@ def pair(scratch, namespace=None, more="", **env):
     return left, right
 
 
-class Member(Target):
-    """An rblkd of several that export the same file; each has ids and a state directory of its own."""
+class GroupMember(Target):
+    """An rblkd of several that export the same stores; one at a time is the owner of its first group."""
+
+    in_use = "in use"  # in the reason of one that stands by
+
+    def group(self):
+        return ask(self.control, "group_list")["groups"][0]
+
+    def is_owner(self):
+        return self.group()["state"] == "owner"
+
+    def stands_by(self):
+        """And has found that another one has the store."""
+        group = self.group()
+        return group["state"] == "standing by" and self.in_use in (group["reason"] or "")
+
+    def ctl(self, *arguments, status=0):
+        done = run(RBLKCTL, *arguments, "--socket", self.control, check=False, env=self.scratch.env)
+        expect_equal(done.returncode, status, f"exit status of rblkctl {' '.join(arguments)}: {done.stderr}")
+        return done
+
+    def ana_states(self):
+        return [portal["state"] for group in ask(self.control, "ana_list")["groups"] for portal in group["portals"]]
+
+
+class Member(GroupMember):
+    """Of a file; each has ids and a state directory of its own."""
 
     def __init__(self, scratch, number, namespaces=None, groups=GROUPS):
         one = scratch if number == 0 else Beside(scratch, f"member{number}")
@@ -50,25 +75,6 @@ class Member(Target):
         super().__init__(one, namespaces, subsystem_extra=groups,
                          extra=f"group_directory: {scratch.file('group')}\nstate_directory: {state}\n"
                          f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
-
-    def group(self):
-        return ask(self.control, "group_list")["groups"][0]
-
-    def is_owner(self):
-        return self.group()["state"] == "owner"
-
-    def stands_by(self):
-        """And has found that another one has the store."""
-        group = self.group()
-        return group["state"] == "standing by" and "in use" in (group["reason"] or "")
-
-    def ctl(self, *arguments, status=0):
-        done = run(RBLKCTL, *arguments, "--socket", self.control, check=False, env=self.scratch.env)
-        expect_equal(done.returncode, status, f"exit status of rblkctl {' '.join(arguments)}: {done.stderr}")
-        return done
-
-    def ana_states(self):
-        return [portal["state"] for group in ask(self.control, "ana_list")["groups"] for portal in group["portals"]]
 
 
 def members(scratch):

@@ -274,20 +274,28 @@ static int take_result(struct opener *opener, struct image **ret_image, struct e
 	return opener->result;
 }
 
-/* The same for an image that has an owner; never waits. */
+/* Caller holds the lock. That of the image, as it runs or as it begins now: 0; or -errno with
+ * *error. */
+static int opener_for(const struct backend_config *config, struct opener **ret_opener,
+		      struct error *error)
+{
+	int r;
+
+	*ret_opener = find_opener(config);
+	r = *ret_opener ? 0 : start_opener(config, ret_opener);
+	return r < 0 ? image_refuse(config, r, error, "no thread to open it: %s", strerror(-r)) : 0;
+}
+
+/* The image, which has an owner, and 0; or -errno with *error. Never waits. */
 static int take_from_stander(const struct backend_config *config, struct image **ret_image,
 			     struct error *error)
 {
 	struct opener *opener;
-	int r = 0;
+	int r;
 
 	pthread_mutex_lock(&all.lock);
-	opener = find_opener(config);
-	if (!opener)
-		r = start_opener(config, &opener);
-	if (r < 0)
-		image_refuse(config, r, error, "no thread to open it: %s", strerror(-r));
-	else
+	r = opener_for(config, &opener, error);
+	if (r == 0)
 		opener->asked_ns = rbd_host->now_ns();
 	if (r == 0 && opener->state == OPENED) {
 		r = take_result(opener, ret_image, error);
@@ -305,22 +313,18 @@ static int take_from_opener(const struct backend_config *config, struct image **
 			    struct error *error)
 {
 	struct opener *opener;
-	int r = 0;
+	int r;
 
 	pthread_mutex_lock(&all.lock);
-	opener = find_opener(config);
-	if (!opener)
-		r = start_opener(config, &opener);
-	if (r < 0) {
-		image_refuse(config, r, error, "no thread to open it: %s", strerror(-r));
-	} else if (!wait_until_opened(opener)) {
+	r = opener_for(config, &opener, error);
+	if (r == 0 && !wait_until_opened(opener)) {
 		opener->state = GIVEN_UP;
 		list_remove(&opener->node);
 		r = image_refuse(
 			config, -ETIMEDOUT, error,
 			"is not open after %d s: the OSDs of its pool do not answer (ceph -s)",
 			LIMIT_S);
-	} else {
+	} else if (r == 0) {
 		r = take_result(opener, ret_image, error);
 	}
 	pthread_mutex_unlock(&all.lock);

@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/journal.h"
 #include "base/log.h"
@@ -237,11 +236,4 @@ const char *log_quote(char *dst, unsigned n_dst, const void *src, unsigned n_src
 	}
 	dst[at] = '\0';
 	return dst;
-}
-
-void check_failed(const char *file, int line, const char *func, const char *cond)
-{
-	log_set_sink(NULL, NULL); /* the process ends: its user is told, too */
-	log_err("%s:%d: %s: check failed: %s", file, line, func, cond);
-	abort();
 }

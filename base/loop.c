@@ -18,7 +18,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/counter.h"
-#include "base/loop_poll.h"
+#include "base/loop.h"
 #include "base/wake_up.h"
 
 enum {

@@ -22,12 +22,9 @@
 #include "base/list.h"
 #include "base/patience.h"
 
-/*
- * The seam for simulation: what runs next. A turn has steps (sources, messages, calls, timers, file
- * descriptors), and a step has items. A program runs them in a fixed order, but correct code relies
- * only on the order of timers and of the messages of one sender. A test that sets this function,
- * while no loop runs, chooses which of n >= 2 ready items runs next, below n. NULL: the first.
- */
+/* The seam for simulation: which of n >= 2 ready items of a turn's step (sources, messages, calls,
+ * timers, file descriptors) is next, below n. Correct code relies only on the order of timers and
+ * of the messages of one sender. A test sets it while no loop runs. NULL: the first. */
 extern unsigned (*loop_choose)(unsigned n);
 
 /* A file descriptor. Embedded in its owner; borrowed by the loop between add and remove. */
@@ -100,12 +97,11 @@ struct loop {
 	const struct loop_hooks *hooks;	    /* borrowed */
 	struct patience patience;	    /* how long to poll */
 	struct crowd crowd;
-	uint64_t now_ns; /* time of this turn, for cheap timestamps */
-	bool has_worked; /* the pass that began then found items */
-	bool is_resting;
-	unsigned fd_turn;  /* counts turns between two checks of epoll */
-	unsigned n_inputs; /* fds that are no doorbells */
-	uint64_t busy_ns;  /* in passes that found items; read by any thread (counter.h) */
+	uint64_t now_ns;	     /* time of this turn, for cheap timestamps */
+	bool has_worked, is_resting; /* the pass that began then found items; loop_rest */
+	unsigned fd_turn;	     /* counts turns between two checks of epoll */
+	unsigned n_inputs;	     /* fds that are no doorbells */
+	uint64_t busy_ns; /* in passes that found items; read by any thread (counter.h) */
 };
 
 /* spin_ns: of spin.h; the first SPIN_AUTO measures for milliseconds. Returns 0 or -errno. */
@@ -113,16 +109,22 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 /* Accepts a zeroed loop. Every fd, timer and source must have been removed. */
 void loop_deinit(struct loop *loop);
 
-/* Runs turns until loop_stop. */
-void loop_run(struct loop *loop);
+void loop_run(struct loop *loop); /* turns, until loop_stop */
 /* One turn; sleeps at most timeout_ns (UINT64_MAX: until something happens). */
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
 /* When the first timer is due; UINT64_MAX: there is none. */
 uint64_t loop_deadline_ns(const struct loop *loop);
+/* An owner that runs the loop from calls of its own: one pass, without waiting; returns how many
+ * items it handled. Ends what loop_arm began. Threads may take turns. */
+unsigned loop_poll(struct loop *loop);
+/* Submits what was queued since the last pass. */
+void loop_flush(struct loop *loop);
+/* Prepares for a sleep on epoll_fd elsewhere, which loop_deadline_ns ends, as for poll(2). False:
+ * something came meanwhile, so the owner polls instead. */
+bool loop_arm(struct loop *loop);
 /* A loop that is resting, as it has no peer to serve, sleeps at once, whatever spin_ns says. */
 void loop_rest(struct loop *loop, bool is_resting);
-/* From any thread and from signal handlers' self-pipes. */
-void loop_stop(struct loop *loop);
+void loop_stop(struct loop *loop); /* from any thread, and the self-pipes of signal handlers */
 
 /* 0 or -errno of epoll_ctl. After a failed modify the fd keeps its old events. */
 int loop_fd_add(struct loop *loop, struct loop_fd *lfd);
@@ -142,8 +144,6 @@ void loop_call_cancel(struct loop_call *call);
 /* From the next turn on the source is polled. remove accepts one that was never added. */
 void loop_source_add(struct loop *loop, struct loop_source *source);
 void loop_source_remove(struct loop_source *source);
-
-/* remove accepts one that was never added. */
 void loop_awaited_add(struct loop *loop, struct loop_awaited *awaited);
 void loop_awaited_remove(struct loop_awaited *awaited);
 /* From any thread. Messages of one sender arrive in order. */

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/loop_poll.h"
+#include "base/loop.h"
 #include "library/handle.h"
 #include "library/process.h"
 

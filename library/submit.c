@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/loop_poll.h"
+#include "base/loop.h"
 #include "library/handle.h"
 #include "library/memory_handle.h"
 #include "library/process.h"

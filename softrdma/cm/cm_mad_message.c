@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "softrdma/cm/mad_ip.h"
 #include "softrdma/cm/sr_cm.h"
 
 enum {

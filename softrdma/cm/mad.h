@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The connection manager's management datagrams (MADs): InfiniBand specification volume 1, chapter
- * 12, and the IP header in front of a ConnectRequest's private data, annex A11.
+ * 12. (mad_ip.h: the IP header in front of a ConnectRequest's private data, annex A11.)
  *
  * Pure: bytes in, a struct out, and back. Numbers are in host order; GIDs, GUIDs and private data
  * are bytes as they travel. A GID is an IPv6 address, or an IPv4 address mapped (::ffff:a.b.c.d).
@@ -11,8 +11,6 @@
 #pragma once
 
 #include <stdint.h>
-
-#include "softrdma/cm/mad_ip.h"
 
 #define MAD_BYTES      256
 #define MAD_MAX_DATA   224

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "softrdma/cm/ib_cm_table.h"
+#include "softrdma/cm/mad_ip.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

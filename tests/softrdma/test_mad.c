@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "mads.h"
+#include "softrdma/cm/mad_ip.h"
 
 #define N_CAPTURED (sizeof(captured) / sizeof(captured[0]))
 

@@ -12,11 +12,17 @@
 /* For arrays on a hot path: -ftrivial-auto-var-init does not clear them in each call. The code must
  * write an element before it reads it. */
 #define UNINITIALIZED __attribute__((uninitialized))
-/* Not inlined, so that its hot callers save no registers for it. */
-#define COLD_PATH __attribute__((noinline))
-#define KIB	  1024ULL
-#define MIB	  (1024 * KIB)
-#define GIB	  (1024 * MIB)
+/* What a condition usually is: the other case moves out of the way of the usual one. */
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* A function that is not inlined, so that its hot callers save no registers for it. */
+#define NOINLINE __attribute__((noinline))
+/* The same of a rare one, which also makes the calls of it unlikely. */
+#define COLD __attribute__((noinline, cold))
+
+#define KIB 1024ULL
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
 
 /* 0 is none. */
 static inline bool is_power_of_2(uint64_t x)

@@ -209,7 +209,7 @@ int buddy_take(struct buddy *b, size_t n_bytes, size_t *ret_offset)
 	unsigned order;
 	int32_t block;
 
-	if (__builtin_expect(!n_bytes || n_bytes > b->max_block, 0))
+	if (UNLIKELY(!n_bytes || n_bytes > b->max_block))
 		return -EMSGSIZE;
 	order = log2_ceil((n_bytes + b->unit - 1) >> b->unit_shift);
 	block = take_warm(b, order);

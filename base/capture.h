@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "base/addr.h"
+#include "base/bits.h"
 #include "base/bytes.h"
 
 enum {
@@ -101,10 +102,9 @@ void capture_stream_hello(struct capture_end *end, const void *bytes, size_t n);
 /* Any thread. */
 static inline bool capture_is_on(const struct capture *capture)
 {
-	return __builtin_expect(atomic_load_explicit(&capture->is_on, memory_order_relaxed), 0);
+	return UNLIKELY(atomic_load_explicit(&capture->is_on, memory_order_relaxed));
 }
 /* Any thread; no two of them add to one stream at once. begun and ended are stamps. request has
  * CAPTURE_REQUEST bytes, answer CAPTURE_ANSWER. */
-__attribute__((cold)) void capture_add(struct capture *capture, struct capture_stream *stream,
-				       uint64_t begun, uint64_t ended, const void *request,
-				       const void *answer);
+COLD void capture_add(struct capture *capture, struct capture_stream *stream, uint64_t begun,
+		      uint64_t ended, const void *request, const void *answer);

@@ -7,14 +7,15 @@
 #pragma once
 
 #include <stdlib.h>
+#include "base/bits.h"
 #include "base/log.h"
 
 #define check(cond)                                                                                \
 	do {                                                                                       \
-		if (__builtin_expect(!(cond), 0))                                                  \
+		if (UNLIKELY(!(cond)))                                                             \
 			check_failed(__FILE__, __LINE__, __func__, #cond);                         \
 	} while (0)
 
 /* Logs the failed condition with its place, and aborts the process. */
-__attribute__((noreturn, cold)) void check_failed(const char *file, int line, const char *func,
-						  const char *cond);
+__attribute__((noreturn)) COLD void check_failed(const char *file, int line, const char *func,
+						 const char *cond);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/bits.h"
+
 #define NSEC_PER_SEC  1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_USEC 1000ULL
@@ -32,7 +34,7 @@ static inline uint64_t clock_ns(void)
 {
 	struct timespec ts;
 
-	if (__builtin_expect(clock_source != NULL, 0))
+	if (UNLIKELY(clock_source != NULL))
 		return clock_source->now_ns();
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;

@@ -233,7 +233,7 @@ void loop_stop(struct loop *loop)
 
 /* Most turns have no messages, no calls and no check of the fds, so these stay out of one_pass. */
 
-static __attribute__((noinline)) unsigned take_messages(struct loop *loop)
+static NOINLINE unsigned take_messages(struct loop *loop)
 {
 	struct loop_msg *msg, *in_order = NULL;
 	unsigned n = 0;
@@ -268,7 +268,7 @@ static struct list *take_chosen(struct list *list)
 }
 
 /* Runs only what is queued now: a call that defers itself again runs in the next turn. */
-static __attribute__((noinline)) unsigned take_calls(struct loop *loop)
+static NOINLINE unsigned take_calls(struct loop *loop)
 {
 	struct list now, *node;
 	unsigned n = 0;
@@ -391,7 +391,7 @@ static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
 	return timeout_ns > INT32_MAX ? INT32_MAX : (int)timeout_ns;
 }
 
-static __attribute__((noinline)) unsigned look_at_fds(struct loop *loop)
+static NOINLINE unsigned look_at_fds(struct loop *loop)
 {
 	collect_fds(loop, 0);
 	return dispatch_fds();
@@ -405,7 +405,7 @@ static void end_pass(struct loop *loop)
 }
 
 /* one_pass in a simulation, which chooses the order of steps and sources. */
-static __attribute__((noinline)) unsigned chosen_pass(struct loop *loop, bool must_look_at_fds)
+static NOINLINE unsigned chosen_pass(struct loop *loop, bool must_look_at_fds)
 {
 	unsigned (*steps[])(struct loop *) = {poll_sources, run_messages, run_calls, run_timers,
 					      look_at_fds};
@@ -428,7 +428,7 @@ static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 {
 	unsigned n;
 
-	if (__builtin_expect(loop_choose != NULL, 0))
+	if (UNLIKELY(loop_choose != NULL))
 		return chosen_pass(loop, must_look_at_fds);
 	n = poll_sources(loop);
 	n += run_messages(loop);

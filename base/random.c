@@ -38,7 +38,7 @@ int random_bytes(void *bytes, size_t n)
 {
 	uint8_t *at = bytes;
 
-	if (__builtin_expect(atomic_load(&sequence) != 0, 0)) {
+	if (UNLIKELY(atomic_load(&sequence) != 0)) {
 		fill_from_sequence(at, n);
 		return 0;
 	}

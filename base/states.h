@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 
 #define STATE_TO(s) (1ULL << (s))
@@ -23,7 +24,7 @@ struct state_rule {
 };
 
 /* Logs both names and aborts the process. */
-__attribute__((noreturn, cold)) void
+__attribute__((noreturn)) COLD void
 states_bad_move(const char *machine, const struct state_rule *from, const struct state_rule *to);
 
 /* Moves *state to next, or stops the program if rules[] forbids it. */
@@ -38,7 +39,7 @@ static inline void states_move(const char *machine, const struct state_rule *rul
 /* The same, but returns false and moves nothing if rules[] forbids it. */
 static inline bool states_try(const struct state_rule *rules, unsigned *state, unsigned next)
 {
-	if (__builtin_expect(!(rules[*state].may_go_to & STATE_TO(next)), 0))
+	if (UNLIKELY(!(rules[*state].may_go_to & STATE_TO(next))))
 		return false;
 	*state = next;
 	return true;

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 
 enum {
@@ -21,7 +22,7 @@ extern uint64_t ticks_rate; /* ns a tick, times 2^TICKS_SHIFT; ticks_init sets i
 /* The time stamp counter, or the clock of a simulation in ns. Any thread. */
 static inline uint64_t ticks_now(void)
 {
-	if (__builtin_expect(clock_source != NULL, 0))
+	if (UNLIKELY(clock_source != NULL))
 		return clock_source->now_ns();
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
@@ -35,7 +36,7 @@ static inline uint64_t ticks_between(uint64_t from, uint64_t to)
 {
 	uint64_t ticks = to - from;
 
-	if (__builtin_expect(ticks >> TICKS_LONG, 0))
+	if (UNLIKELY(ticks >> TICKS_LONG))
 		return (int64_t)ticks < 0 ? 0 : (1ULL << TICKS_LONG) - 1;
 	return ticks;
 }

@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/bits.h"
 #include "initiator/control/volume.h"
 #include "library/departure.h"
 #include "library/rblk.h"
@@ -105,7 +106,7 @@ static inline bool queue_try_enter(struct rblk_queue *queue)
 
 static inline void queue_enter(struct rblk_queue *queue)
 {
-	while (__builtin_expect(!queue_try_enter(queue), 0))
+	while (UNLIKELY(!queue_try_enter(queue)))
 		sched_yield();
 }
 

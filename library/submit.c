@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -22,8 +23,7 @@ static const uint8_t ops[] = {
 
 /* ---- down ---- */
 
-static __attribute__((noinline)) int check_compare(const struct rblk_volume *volume,
-						   const struct rblk_io *io)
+static NOINLINE int check_compare(const struct rblk_volume *volume, const struct rblk_io *io)
 {
 	uint32_t max = atomic_load(&volume->max_compare_bytes);
 
@@ -125,7 +125,7 @@ static void on_extents(struct volume_extents *answer)
 	end(part, 0);
 }
 
-static __attribute__((noinline)) int submit_extents(struct rblk_queue *queue, struct rblk_io *io)
+static NOINLINE int submit_extents(struct rblk_queue *queue, struct rblk_io *io)
 {
 	struct io_part *part = io_part_of(io);
 
@@ -149,7 +149,7 @@ int rblk_submit(struct rblk_queue *queue, struct rblk_io *io)
 
 	if (process_is_child())
 		return -ECHILD;
-	if (__builtin_expect(io->op == RBLK_EXTENTS, 0))
+	if (UNLIKELY(io->op == RBLK_EXTENTS))
 		return submit_extents(queue, io);
 	r = check_io(queue->volume, io);
 	if (r == 0)

@@ -31,7 +31,7 @@ static bool has_invalidated(const struct ibv_wc *wc)
 	return wc->wc_flags & (IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK);
 }
 
-static COLD_PATH void on_receive_lost(struct qp *qp, const struct completion *c)
+static NOINLINE void on_receive_lost(struct qp *qp, const struct completion *c)
 {
 	if (c->status != IBV_WC_SUCCESS && !completion_is_flush(c))
 		qp_break(qp, c);
@@ -114,7 +114,7 @@ static void arm(struct loop_source *source)
 	cq->is_unarmed = ibv_req_notify_cq(cq->verbs, 0);
 }
 
-static __attribute__((noinline)) void flush_chains(struct cq *cq)
+static NOINLINE void flush_chains(struct cq *cq)
 {
 	struct list *node;
 

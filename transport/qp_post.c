@@ -118,7 +118,7 @@ static void return_chain(struct qp *qp)
 }
 
 /* All chains are lent: posts the one that was lent first, which returns it. */
-static COLD_PATH struct chain *reclaim_chain(struct cq *cq)
+static NOINLINE struct chain *reclaim_chain(struct cq *cq)
 {
 	struct chain *chain;
 
@@ -133,7 +133,7 @@ static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
 {
 	if (!qp->chain)
 		qp->chain = chain_take(&qp->cq->chains);
-	if (__builtin_expect(!qp->chain, 0))
+	if (UNLIKELY(!qp->chain))
 		qp->chain = reclaim_chain(qp->cq);
 	return &qp->chain->wrs[i];
 }

@@ -75,8 +75,7 @@ void io_fail_held(struct volume_queue *queue)
 static void on_sent(struct work *work, const struct completion *c);
 
 /* half: of a pair, or NULL. */
-static __attribute__((noinline)) void start(struct lane *lane, struct volume_io *io,
-					    struct command *half)
+static NOINLINE void start(struct lane *lane, struct volume_io *io, struct command *half)
 {
 	struct command *command = half ? half : command_take(&lane->table);
 	struct sge sges[QP_SGE_MAX] UNINITIALIZED;
@@ -101,7 +100,7 @@ static __attribute__((noinline)) void start(struct lane *lane, struct volume_io 
 }
 
 /* Compare and Write, next to each other: a target takes nothing else for a pair. */
-static __attribute__((noinline, cold)) void start_pair(struct lane *lane, struct volume_io *io)
+static COLD void start_pair(struct lane *lane, struct volume_io *io)
 {
 	struct command *pair[2];
 
@@ -124,8 +123,7 @@ static bool is_supported(const struct lane *lane, const struct volume_io *io)
 }
 
 /* The target has lost power: this Flush could not save the writes before it any more. */
-static __attribute__((noinline, cold)) void fail_flush(struct volume_queue *queue,
-						       struct volume_io *io)
+static COLD void fail_flush(struct volume_queue *queue, struct volume_io *io)
 {
 	volume_io_errors_add(queue, io, NVME_OK,
 			     "the target has lost power with acknowledged writes");
@@ -220,7 +218,7 @@ static bool start_one_held(struct volume_queue *queue)
 	return false;
 }
 
-static __attribute__((noinline)) void start_held(struct volume_queue *queue)
+static NOINLINE void start_held(struct volume_queue *queue)
 {
 	while (queue->n_held && start_one_held(queue))
 		;
@@ -233,7 +231,7 @@ void io_pump(struct volume_queue *queue)
 }
 
 /* Apart, as all that few I/Os need. */
-static __attribute__((noinline)) void hold(struct volume_queue *queue, struct volume_io *io)
+static NOINLINE void hold(struct volume_queue *queue, struct volume_io *io)
 {
 	io_hold_last(queue, io);
 	io_pump(queue);
@@ -370,8 +368,7 @@ static bool send_elsewhere(struct lane *lane, struct volume_io *io, enum nvme_st
 }
 
 /* Apart: what it needs on its stack is no part of every completion. */
-static __attribute__((noinline)) void fail_or_retry(struct lane *lane, struct volume_io *io,
-						    enum nvme_status status)
+static NOINLINE void fail_or_retry(struct lane *lane, struct volume_io *io, enum nvme_status status)
 {
 	struct volume_queue *queue = lane->queue;
 
@@ -386,7 +383,7 @@ static __attribute__((noinline)) void fail_or_retry(struct lane *lane, struct vo
 }
 
 /* A command of a Flush has succeeded. */
-static __attribute__((noinline)) void complete_flush(struct lane *lane, struct volume_io *io)
+static NOINLINE void complete_flush(struct lane *lane, struct volume_io *io)
 {
 	struct volume_queue *queue = lane->queue;
 
@@ -483,8 +480,7 @@ static void settle_pair(struct lane *lane, struct volume_io *io, enum nvme_statu
 }
 
 /* A half is over; the other half may be, too. */
-static __attribute__((noinline, cold)) void complete_pair(struct lane *lane,
-							  struct command *command)
+static COLD void complete_pair(struct lane *lane, struct command *command)
 {
 	struct command *other = command->pair;
 	struct command *first = command->is_second ? other : command;

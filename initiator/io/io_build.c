@@ -26,9 +26,8 @@ static inline const struct mr *mr_of(const struct lane *lane, const struct volum
 			  : slab_mr(&lane->queue->slab, &lane->keys, data);
 }
 
-static __attribute__((noinline)) void lend_window(struct lane *lane, struct command *command,
-						  void *data, uint64_t n_bytes,
-						  enum mr_access access)
+static NOINLINE void lend_window(struct lane *lane, struct command *command, void *data,
+				 uint64_t n_bytes, enum mr_access access)
 {
 	struct nvme_sqe *sqe = &command->capsule->sqe;
 

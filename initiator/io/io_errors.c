@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "initiator/io/io_errors.h"
 #include "initiator/io/queue.h"
@@ -60,10 +61,8 @@ static void say(const char *volume, const struct volume_io_error *error, unsigne
 	log_warn("%s: %s%s failed: %s%s", volume, error->operation, range, error->words, unsaid);
 }
 
-__attribute__((noinline, cold)) void volume_io_errors_add(struct volume_queue *queue,
-							  const struct volume_io *io,
-							  enum nvme_status status,
-							  const char *words)
+COLD void volume_io_errors_add(struct volume_queue *queue, const struct volume_io *io,
+			       enum nvme_status status, const char *words)
 {
 	struct volume_io_errors *errors = queue->io_errors;
 	struct volume_io_error last;

@@ -122,14 +122,13 @@ void io_on_finish(struct loop_call *call)
 	}
 }
 
-__attribute__((noinline, cold)) void io_give_up(struct volume_queue *queue, struct volume_io *io)
+COLD void io_give_up(struct volume_queue *queue, struct volume_io *io)
 {
 	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR, NULL);
 	io_finish_later(queue, io, -EIO);
 }
 
-__attribute__((noinline, cold)) void io_end_unknown(struct volume_queue *queue,
-						    struct volume_io *io)
+COLD void io_end_unknown(struct volume_queue *queue, struct volume_io *io)
 {
 	volume_io_errors_add(queue, io, NVME_HOST_PATH_ERROR,
 			     "the connection was lost, and the target may have done it or not");

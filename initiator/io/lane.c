@@ -72,8 +72,8 @@ static void on_setup_answer(struct lane *lane, struct command *command, uint64_t
 		on_connected(lane, status);
 }
 
-static __attribute__((noinline, cold)) void
-capture(struct lane *lane, const struct command *command, const struct nvme_cqe *cqe)
+static COLD void capture(struct lane *lane, const struct command *command,
+			 const struct nvme_cqe *cqe)
 {
 	const struct volume_queue *queue = lane->queue;
 

@@ -149,7 +149,7 @@ static void resize(struct slab *slab, enum slab_state next)
 }
 
 /* An I/O found no buffer. */
-static __attribute__((noinline)) void want_more(struct slab *slab)
+static NOINLINE void want_more(struct slab *slab)
 {
 	slab->n_quiet = 0;
 	if (slab->state == SLAB_STEADY && slab->n_open < slab->n_segments && !slab->on_steady)

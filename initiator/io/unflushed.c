@@ -33,8 +33,7 @@ void unflushed_init(struct unflushed *unflushed)
 	}
 }
 
-__attribute__((noinline)) void unflushed_note_first(struct unflushed *unflushed, unsigned path,
-						    uint64_t number)
+NOINLINE void unflushed_note_first(struct unflushed *unflushed, unsigned path, uint64_t number)
 {
 	raise_to(&unflushed->paths[path].noted, number);
 }

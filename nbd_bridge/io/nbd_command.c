@@ -121,7 +121,7 @@ static void expect_payload(struct nbd_request *r, enum conn_state state)
 	nbd_conn_move(r->conn, state);
 }
 
-static COLD_PATH void refuse(struct nbd_request *r)
+static NOINLINE void refuse(struct nbd_request *r)
 {
 	if (r->type == NBD_CMD_WRITE && r->length) {
 		r->conn->input.n_skip_bytes = r->length;
@@ -134,7 +134,7 @@ static COLD_PATH void refuse(struct nbd_request *r)
 static void start(struct nbd_request *r)
 {
 	r->conn->input.is_bulk = false;
-	if (__builtin_expect(r->error, 0)) {
+	if (UNLIKELY(r->error)) {
 		refuse(r);
 		return;
 	}

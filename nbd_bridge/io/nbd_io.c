@@ -66,7 +66,7 @@ static void starve(struct nbd_request *r)
 	list_add_tail(&r->conn->starved, &r->node);
 }
 
-static COLD_PATH void leave_starved(struct nbd_request *r)
+static NOINLINE void leave_starved(struct nbd_request *r)
 {
 	nbd_request_move(r, NBD_REQUEST_RUNNING);
 	list_remove(&r->node);

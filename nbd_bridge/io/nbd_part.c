@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/states.h"
 #include "nbd_bridge/io/nbd_part.h"
@@ -112,7 +113,7 @@ struct nbd_part *nbd_part_take(struct nbd_request *r, uint64_t offset, uint64_t 
 	return part;
 }
 
-static COLD_PATH void drop_copy(struct nbd_part *part)
+static NOINLINE void drop_copy(struct nbd_part *part)
 {
 	free(part->copy);
 	part->copy = NULL;
@@ -160,7 +161,7 @@ struct nbd_request *nbd_part_give(struct nbd_part *part)
 	nbd_part_move(part, PART_FREE);
 	if (part->buffer)
 		volume_buffer_give(conn->thread->queue, part->buffer);
-	if (__builtin_expect(part->copy != NULL, 0))
+	if (UNLIKELY(part->copy != NULL))
 		drop_copy(part);
 	counter_add(&conn->figures.n_held_bytes, -(uint64_t)part->n_buffer_bytes);
 	if (!list_is_empty(&part->node)) /* of an ordered read: few are */

@@ -28,6 +28,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -187,8 +188,7 @@ static void begin_transmission(struct nbd_conn *conn)
 }
 
 /* Apart, as most steps do not change the phase. */
-static __attribute__((noinline)) enum conn_step change_phase(struct nbd_conn *conn,
-							     enum conn_step step)
+static NOINLINE enum conn_step change_phase(struct nbd_conn *conn, enum conn_step step)
 {
 	if (step == STEP_TRANSMIT)
 		begin_transmission(conn);

@@ -121,7 +121,7 @@ void nbd_socket_discard(struct nbd_conn *conn)
 }
 
 /* Since when the client takes nothing. */
-static COLD_PATH void note_progress(struct nbd_conn *conn, bool took_some)
+static NOINLINE void note_progress(struct nbd_conn *conn, bool took_some)
 {
 	uint64_t *since = &conn->figures.blocked_ns;
 

@@ -73,7 +73,7 @@ static void begin_to_watch(struct worker *worker)
 	loop_timer_start(&worker->nbd.loop, &worker->watch, WINDOW_NS);
 }
 
-static __attribute__((noinline)) void flush_conns(struct worker *worker)
+static NOINLINE void flush_conns(struct worker *worker)
 {
 	struct list now;
 	struct list *node;

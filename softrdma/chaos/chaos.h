@@ -12,12 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/process/api.h"
+
 extern _Atomic bool chaos_is_on;
 
 /* Whether any fault is ordered. Any thread. */
 static inline bool chaos_on(void)
 {
-	return __builtin_expect(atomic_load_explicit(&chaos_is_on, memory_order_relaxed), 0);
+	return UNLIKELY(atomic_load_explicit(&chaos_is_on, memory_order_relaxed));
 }
 
 /* Whether the next registration fails. */

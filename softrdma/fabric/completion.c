@@ -11,6 +11,7 @@
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/lock.h"
+#include "softrdma/process/api.h"
 
 struct seg_cqe *sr_completion_begin(struct sr_peer *owner, uint32_t slot)
 {
@@ -59,7 +60,7 @@ void sr_completion_end(struct sr_peer *owner, uint32_t slot, const struct seg_cq
 	chaos_point();
 	ring = wants_event(atomic_load(&s->armed), e);
 	sr_lock_give(&s->lock);
-	if (__builtin_expect(ring, 0))
+	if (UNLIKELY(ring))
 		raise_event(owner, s);
 	if (chaos_on() && s->chan_fd >= 0 && chaos_spurious_event()) {
 		atomic_fetch_add(&s->pending, 1);

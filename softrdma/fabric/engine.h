@@ -21,6 +21,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "softrdma/process/api.h"
+
 struct sr_datagram;
 struct sr_hello;
 struct sr_peer;
@@ -133,7 +135,7 @@ static inline void sr_engine_poll(void)
 {
 	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);
 
-	if (__builtin_expect(e != NULL, 0))
+	if (UNLIKELY(e != NULL))
 		e->poll();
 }
 
@@ -142,6 +144,6 @@ static inline void sr_engine_sleep(void)
 {
 	const struct sr_engine *e = atomic_load_explicit(&sr_engine_reads, memory_order_acquire);
 
-	if (__builtin_expect(e != NULL, 0))
+	if (UNLIKELY(e != NULL))
 		e->sleep();
 }

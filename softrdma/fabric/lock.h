@@ -8,6 +8,7 @@
 #pragma once
 
 #include "softrdma/fabric/seg.h"
+#include "softrdma/process/api.h"
 
 /* Identity of this process in lock words. Set by sr_lock_init(), 0 before. */
 extern uint64_t sr_lock_self;
@@ -26,10 +27,8 @@ static inline bool sr_lock_take(struct seg_lock *l)
 {
 	uint64_t none = 0;
 
-	if (__builtin_expect(atomic_compare_exchange_strong_explicit(&l->owner, &none, sr_lock_self,
-								     memory_order_seq_cst,
-								     memory_order_relaxed),
-			     1))
+	if (LIKELY(atomic_compare_exchange_strong_explicit(
+		    &l->owner, &none, sr_lock_self, memory_order_seq_cst, memory_order_relaxed)))
 		return false;
 	return sr_lock_slow(l);
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "softrdma/fabric/peer.h"
+#include "softrdma/process/api.h"
 
 /* Guarded by the peer's lock, but the data path reads it; serial is written last. */
 struct sr_view {
@@ -51,10 +52,8 @@ static inline uint8_t *sr_view_at(struct sr_peer *p, const struct seg_mr *m, uin
 	serial = atomic_load_explicit(&p->seg->share[slot].serial, memory_order_acquire);
 	if (!serial)
 		return NULL;
-	if (__builtin_expect(atomic_load_explicit(&v->serial, memory_order_acquire) != serial ||
-				     (to_write &&
-				      !atomic_load_explicit(&v->is_writable, memory_order_acquire)),
-			     0) &&
+	if (UNLIKELY(atomic_load_explicit(&v->serial, memory_order_acquire) != serial ||
+		     (to_write && !atomic_load_explicit(&v->is_writable, memory_order_acquire))) &&
 	    !sr_view_open(p, slot, to_write))
 		return NULL;
 	at = m->share_at + (addr - m->iova);

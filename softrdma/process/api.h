@@ -4,7 +4,17 @@
 
 #include <stddef.h>
 
+#include "softrdma/process/api.h"
+
 /* A public function of libibverbs or librdmacm; everything else is hidden (softrdma.map). */
 #define SR_API __attribute__((visibility("default")))
+
+/* What a condition usually is: the other case moves out of the way of the usual one. */
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+/* A function that is not inlined, so that its hot callers save no registers for it. */
+#define NOINLINE __attribute__((noinline))
+/* The same of a rare one, which also makes the calls of it unlikely. */
+#define COLD __attribute__((noinline, cold))
 
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "softrdma/process/api.h"
+
 struct sr_datagram;
 struct sr_qp;
 struct sr_wqe;
@@ -22,7 +24,7 @@ extern _Atomic bool trace_is_on;
 /* Whether packets are recorded. Any thread. */
 static inline bool trace_on(void)
 {
-	return __builtin_expect(atomic_load_explicit(&trace_is_on, memory_order_relaxed), 0);
+	return UNLIKELY(atomic_load_explicit(&trace_is_on, memory_order_relaxed));
 }
 
 /* How the responder answers; the numbers are AETH syndromes, IBA table 44. */

@@ -9,13 +9,14 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/lock.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /*
  * Chaos: the first completion of another queue pair moves to the front. There is no
  * order between queue pairs, and within one it stays.
  */
-__attribute__((cold)) static void reorder(struct sr_cq *cq)
+static COLD void reorder(struct sr_cq *cq)
 {
 	struct seg_cq *s = cq->s;
 	uint64_t head, tail, other;

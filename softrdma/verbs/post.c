@@ -18,6 +18,7 @@
 
 #include "softrdma/fabric/peer.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/ah.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
@@ -164,8 +165,7 @@ bool sr_wqe_is_lossy(uint32_t opcode)
 }
 
 /* What kinds of queue pairs other than RC have. */
-__attribute__((noinline)) static int copy_of_type(struct sr_qp *qp, struct sr_wqe *w,
-						  const struct ibv_send_wr *wr)
+static NOINLINE int copy_of_type(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
 {
 	if (sr_qp_is_datagram(qp))
 		return copy_datagram(qp, w, wr);
@@ -207,8 +207,7 @@ static int queue_one(struct sr_qp *qp, const struct ibv_send_wr *wr)
 	w->stage = WQE_QUEUED;
 	w->is_fated = false;
 	w->moved = 0;
-	r = __builtin_expect(qp->type == IBV_QPT_RC, 1) ? copy_operation(qp, w, wr)
-							: copy_of_type(qp, w, wr);
+	r = LIKELY(qp->type == IBV_QPT_RC) ? copy_operation(qp, w, wr) : copy_of_type(qp, w, wr);
 	if (!r && sr_is_siw())
 		r = siw_refuses(w);
 	if (!r)
@@ -327,9 +326,9 @@ int sr_qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_w
 		if (!r)
 			wr = wr->next;
 	}
-	if (__builtin_expect(atomic_load(&qp->s->waiter), 0))
+	if (UNLIKELY(atomic_load(&qp->s->waiter)))
 		sr_qp_kick_waiter(qp->slot);
-	if (__builtin_expect(atomic_load(&qp->s->state) == IBV_QPS_ERR, 0)) {
+	if (UNLIKELY(atomic_load(&qp->s->state) == IBV_QPS_ERR)) {
 		sr_rq_lock(sr_peer_self, qp->slot);
 		sr_rq_flush(qp->slot);
 		sr_rq_unlock(sr_peer_self, qp->slot);

@@ -5,6 +5,7 @@
  */
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/completion.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/verbs/sr_qp.h"
 
@@ -89,7 +90,7 @@ void sr_qp_on_polled(const struct seg_cqe *e)
 {
 	struct sr_qp *qp;
 
-	if (__builtin_expect(e->kind == SEG_CQE_XRC, 0)) {
+	if (UNLIKELY(e->kind == SEG_CQE_XRC)) {
 		give_back(sr_srq_at(e->slot), e);
 		return;
 	}

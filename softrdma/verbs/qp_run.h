@@ -8,6 +8,7 @@
 #pragma once
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /* Completes the request at index later, or after those that are late before it. */
@@ -46,7 +47,7 @@ static inline bool sr_qp_takes_receive(uint32_t opcode)
 /* The request at index has been executed with success. */
 static inline void sr_qp_succeed(struct sr_qp *qp, uint64_t index, uint32_t byte_len)
 {
-	if (__builtin_expect(chaos_on() || qp->owed != index, 0)) {
+	if (UNLIKELY(chaos_on() || qp->owed != index)) {
 		sr_qp_owe(qp, index, byte_len);
 		return;
 	}

@@ -14,6 +14,7 @@
 
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/node.h"
+#include "softrdma/process/api.h"
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
 #include "softrdma/fabric/peer.h"
@@ -123,8 +124,7 @@ int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv
 	pthread_mutex_unlock(&srq->lock);
 	if (r)
 		*bad = wr;
-	if (__builtin_expect(atomic_load(&srq->s->waiters), 0) &&
-	    atomic_exchange(&srq->s->waiters, 0))
+	if (UNLIKELY(atomic_load(&srq->s->waiters)) && atomic_exchange(&srq->s->waiters, 0))
 		sr_qp_kick_srq_waiters(srq->slot);
 	return r;
 }

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "base/bits.h"
 #include "target/association/auth/proof.h"
 #include "target/association/connect.h"
 #include "target/engine/queue.h"
@@ -93,7 +94,7 @@ void connection_finish(struct connection *c, const char *why);
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
 /* Ends it for an invariant that broke, here or on its poller: a defect of rblkd (defect.h). what is
  * for the log. Accepts one that is dying. */
-__attribute__((cold)) void connection_break(struct connection *c, const char *what);
+COLD void connection_break(struct connection *c, const char *what);
 /* Connect succeeded. */
 void connection_set_live(struct connection *c);
 /* Its host is now known, and authenticated if it has a key: it no longer counts in

@@ -14,6 +14,8 @@
 
 #include <stdbool.h>
 
+#include "base/bits.h"
+
 enum {
 	DEFECT_WAIT_S = 10,
 };
@@ -22,8 +24,8 @@ struct connection;
 struct target;
 
 /* Counts the defect, and logs it with the last capsules of the queue. what: the invariant. */
-__attribute__((cold)) void defect_log(const struct connection *c, const char *what);
+COLD void defect_log(const struct connection *c, const char *what);
 /* Logs that its commands do not return. */
-__attribute__((cold)) void defect_log_stranded(const struct connection *c);
+COLD void defect_log_stranded(const struct connection *c);
 /* Whether all remaining connections are stranded. */
 bool defect_has_all_stranded(const struct target *target);

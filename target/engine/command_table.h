@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "base/bits.h"
 #include "target/engine/request.h"
 
 /* A queue serves Fabrics commands, and either admin or I/O commands. */
@@ -86,7 +87,7 @@ static inline const struct nvme_command *command_find(const struct nvme_command 
 						      const struct nvme_sqe *sqe)
 {
 	/* FCTYPE is where other commands have the lowest byte of the NSID. */
-	if (__builtin_expect(sqe->opcode == NVME_FABRICS, 0))
+	if (UNLIKELY(sqe->opcode == NVME_FABRICS))
 		return command_of(COMMANDS_FABRICS, sqe->nsid.b[0]);
 	return table[sqe->opcode];
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See error_log.h. */
+#include "base/bits.h"
 #include "target/engine/error_log.h"
 #include "target/export/health/health.h"
 
 /* noinline: with its entry on the stack of request_run, each command would pay for the
  * protector. */
-__attribute__((noinline)) void error_log_add(struct controller *controller, const struct request *r)
+NOINLINE void error_log_add(struct controller *controller, const struct request *r)
 {
 	struct nvme_error_entry entry = {
 		.sqid = put_le16(r->queue->qid),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See pair.h. When one half has a status of its own, the other half gets "failed fused command". */
+#include "base/bits.h"
 #include "base/check.h"
 #include "target/engine/command_table.h"
 #include "target/engine/pair.h"
@@ -53,7 +54,7 @@ enum nvme_status pair_meet(struct request *r, struct request **ret_left)
 	return status;
 }
 
-__attribute__((noinline)) enum nvme_status pair_hold(struct request *r, enum nvme_status status)
+NOINLINE enum nvme_status pair_hold(struct request *r, enum nvme_status status)
 {
 	/* A host that sends no second must not retain a receive that all queues share. */
 	if (status == NVME_OK && receive_is_scarce(r))

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "base/bits.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 
@@ -25,7 +26,7 @@ enum pair_state {
  * header. */
 static inline bool pair_concerns(const struct request *r)
 {
-	return __builtin_expect(r->queue->pair != PAIR_NONE || request_fuse(r), 0);
+	return UNLIKELY(r->queue->pair != PAIR_NONE || request_fuse(r));
 }
 /* For such a command, once its entry is found. Connects a second with its first. If another command
  * follows a first, *ret_left is that first, with its status: the caller ends it. NVME_OK; or the

@@ -3,6 +3,7 @@
  * Checks that all commands have in common: is the capsule well formed, and may the queue send this
  * command now? The command's own parser checks the rest. Poller of the queue.
  */
+#include "base/bits.h"
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
@@ -11,7 +12,7 @@
  * An association that was silent for longer than KATO is over, whether its timer has expired or
  * not: rblkd, or its machine, may have been stopped. What arrived meanwhile revives nothing.
  */
-static __attribute__((noinline)) bool note_again(struct controller *controller, uint64_t now)
+static NOINLINE bool note_again(struct controller *controller, uint64_t now)
 {
 	uint64_t last = atomic_load_explicit(&controller->last_traffic, memory_order_relaxed);
 	struct controller_fencing *fencing = &controller->fencing;
@@ -33,7 +34,7 @@ static inline bool note_traffic(struct controller *controller, uint64_t now)
 }
 
 /* The host may have repeated the command elsewhere by now: it must not run here. */
-static COLD_PATH enum nvme_status refuse_expired(const struct request *r)
+static NOINLINE enum nvme_status refuse_expired(const struct request *r)
 {
 	queue_fail(r->queue, "a command came after the association had expired");
 	return NVME_KATO_EXPIRED;
@@ -60,7 +61,7 @@ static enum nvme_status check_early(const struct request *r)
 }
 
 /* On a queue that may not send every command yet, or of a controller that is not ready. */
-static COLD_PATH enum nvme_status check_sequence(const struct request *r)
+static NOINLINE enum nvme_status check_sequence(const struct request *r)
 {
 	if (r->command->flags & COMMAND_EARLY)
 		return check_early(r);
@@ -76,15 +77,15 @@ static inline enum nvme_status check_access(const struct request *r)
 	struct controller *controller = queue->controller;
 	uint64_t now = r->timing.started; /* not older than the capsule's arrival */
 
-	if (__builtin_expect(queue->access != QUEUE_CONNECTED, 0)) {
+	if (UNLIKELY(queue->access != QUEUE_CONNECTED)) {
 		/* An I/O queue that is not authenticated keeps no association alive. */
 		if (controller && !queue->qid && !note_traffic(controller, now))
 			return refuse_expired(r);
 		return check_sequence(r);
 	}
-	if (__builtin_expect(!note_traffic(controller, now), 0))
+	if (UNLIKELY(!note_traffic(controller, now)))
 		return refuse_expired(r);
-	return __builtin_expect(is_ready(queue, controller), 1) ? NVME_OK : check_sequence(r);
+	return LIKELY(is_ready(queue, controller)) ? NVME_OK : check_sequence(r);
 }
 
 enum nvme_status parse_command(struct request *r)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See queue_path.h. */
+#include "base/bits.h"
 #include "base/rcu.h"
 #include "target/engine/controller.h"
 #include "target/engine/portal.h"
 #include "target/engine/queue.h"
 #include "target/engine/queue_path.h"
 
-static COLD_PATH const struct subsystem *find_subsystem(struct queue *queue,
-							const struct snapshot *snapshot)
+static NOINLINE const struct subsystem *find_subsystem(struct queue *queue,
+						       const struct snapshot *snapshot)
 {
 	struct subsystem_ref *ref = &queue->subsystem_ref;
 
@@ -21,7 +22,7 @@ const struct subsystem *queue_subsystem(struct queue *queue)
 	const struct snapshot *snapshot = rcu_get(&queue->target->snapshot);
 	const struct subsystem_ref *ref = &queue->subsystem_ref;
 
-	if (__builtin_expect(ref->generation == snapshot->generation && ref->subsystem, 1))
+	if (LIKELY(ref->generation == snapshot->generation && ref->subsystem))
 		return ref->subsystem;
 	return find_subsystem(queue, snapshot);
 }

@@ -137,7 +137,7 @@ void queue_check_finished(struct queue *queue)
 	queue_send_failed(queue, false);
 }
 
-static COLD_PATH void check_over(struct queue *queue)
+static NOINLINE void check_over(struct queue *queue)
 {
 	if (queue->state == QUEUE_FINISHING)
 		queue_check_finished(queue);
@@ -155,6 +155,6 @@ void queue_done_one(struct queue *queue)
 {
 	check(queue->n_busy > 0);
 	queue->n_busy--;
-	if (__builtin_expect(queue->state != QUEUE_SERVING, 0))
+	if (UNLIKELY(queue->state != QUEUE_SERVING))
 		check_over(queue);
 }

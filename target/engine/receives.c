@@ -2,6 +2,7 @@
 /* See receives.h. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "target/engine/host.h"
 #include "target/engine/receives.h"
 #include "target/engine/request_buffer.h"
@@ -17,7 +18,7 @@ void receive_retain(struct request *r, struct recv *recv)
 		r->queue->pd->n_held++;
 }
 
-COLD_PATH void receive_return(struct request *r)
+NOINLINE void receive_return(struct request *r)
 {
 	if (receive_is_shared(r->recv, r->queue))
 		r->queue->pd->n_held--;

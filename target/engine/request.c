@@ -39,6 +39,7 @@
  */
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/probe.h"
 #include "base/states.h"
@@ -100,7 +101,7 @@ static void put_free(struct request *r)
 }
 
 /* A request that was never used, in zeroed memory; NULL: the host has sent too many commands. */
-static __attribute__((noinline)) struct request *make_request(struct queue *queue)
+static NOINLINE struct request *make_request(struct queue *queue)
 {
 	struct request *r = &queue->requests[queue->n_requests];
 
@@ -192,7 +193,7 @@ static bool is_direct_read(const struct request *r)
 }
 
 /* For a half of a fused pair, or the command after a first. */
-static COLD_PATH enum nvme_status meet(struct request *r)
+static NOINLINE enum nvme_status meet(struct request *r)
 {
 	struct request *left = NULL;
 	enum nvme_status status;
@@ -204,7 +205,7 @@ static COLD_PATH enum nvme_status meet(struct request *r)
 }
 
 /* The same, once it is parsed. */
-static COLD_PATH enum nvme_status hold_or_join(struct request *r, enum nvme_status status)
+static NOINLINE enum nvme_status hold_or_join(struct request *r, enum nvme_status status)
 {
 	if (request_fuse(r) == NVME_FLAGS_FUSE_FIRST)
 		return pair_hold(r, status);
@@ -321,7 +322,7 @@ static bool is_open(const struct pass *pass)
 }
 
 /* REQUEST_GONE: it is admitted, or need not be. */
-static COLD_PATH enum request_state enter(struct request *r)
+static NOINLINE enum request_state enter(struct request *r)
 {
 	struct pass *pass = &r->pass;
 	enum nvme_status status;
@@ -370,13 +371,13 @@ static enum request_state post_read(struct request *r)
 			  .length = request_chunk(r),
 			  .lkey = r->lkey};
 
-	if (__builtin_expect(whose->sgl.place != SGL_HOST, 0)) {
+	if (UNLIKELY(whose->sgl.place != SGL_HOST)) {
 		queue_break(r->queue, "opcode %02x would fetch what is not with its host",
 			    r->sqe.opcode);
 		return request_end(r, NVME_INTERNAL_ERROR | NVME_DNR);
 	}
 	r->read_work.done = on_read_done;
-	if (__builtin_expect(r->queue->sinks.domain.pd != NULL, 0)) {
+	if (UNLIKELY(r->queue->sinks.domain.pd != NULL)) {
 		if (sink_open(r, &sge) < 0)
 			return request_end(r, NVME_INTERRUPTED);
 		r->read_work.done = on_sink_read_done;
@@ -434,7 +435,7 @@ STEP execute(struct request *r)
 	/* The fence: what the old association has not started never starts. */
 	if (qp_is_broken(r->queue->qp.state))
 		return REQUEST_FINISH;
-	if (__builtin_expect(enters_at_once(r), 1))
+	if (LIKELY(enters_at_once(r)))
 		return r->execute(r);
 	if (!r->is_fresh)
 		next = may_still_start(r);
@@ -458,7 +459,7 @@ static void wait_for_slots(struct request *r)
 }
 
 /* Moves the first of a fused pair to the next state of its second, just before the second. */
-static __attribute__((noinline)) void bring_pair(struct request *r, enum request_state next)
+static NOINLINE void bring_pair(struct request *r, enum request_state next)
 {
 	struct request *first = r->pair;
 
@@ -468,7 +469,7 @@ static __attribute__((noinline)) void bring_pair(struct request *r, enum request
 
 static void bring_first(struct request *r, enum request_state next)
 {
-	if (__builtin_expect(r->pair != NULL, 0))
+	if (UNLIKELY(r->pair != NULL))
 		bring_pair(r, next);
 }
 
@@ -544,9 +545,9 @@ static enum request_state rest(struct request *r)
 STEP take_step(struct request *r, enum request_state state)
 {
 	/* What every command passes costs less than a jump by the table. */
-	if (__builtin_expect(state == REQUEST_PARSE, 1))
+	if (LIKELY(state == REQUEST_PARSE))
 		return parse(r);
-	if (__builtin_expect(state == REQUEST_RESPOND, 1))
+	if (LIKELY(state == REQUEST_RESPOND))
 		return respond(r);
 	switch (state) {
 	case REQUEST_TAKE_BUFFER:
@@ -579,14 +580,14 @@ STEP take_step(struct request *r, enum request_state state)
 }
 
 /* Leaves the request where it is: the device, the disk or a line returns it from there. */
-static __attribute__((noinline, cold)) void refuse_move(struct request *r, enum request_state next)
+static COLD void refuse_move(struct request *r, enum request_state next)
 {
 	queue_break(r->queue, "opcode %02x, CID %u may not go from state %s to %s", r->sqe.opcode,
 		    get_le16(r->sqe.cid), rules[r->state].name, rules[next].name);
 }
 
 /* Runs the step of r->state, and those after it, until the request has to wait or is finished. */
-static __attribute__((noinline)) void drive(struct request *r, enum request_state state)
+static NOINLINE void drive(struct request *r, enum request_state state)
 {
 	for (;;) {
 		enum request_state next = take_step(r, state);
@@ -635,7 +636,7 @@ void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *
 		queue_fail(queue, "more than %u commands outstanding", queue->n_entries);
 		return;
 	}
-	if (__builtin_expect(is_soiled(r), 0)) {
+	if (UNLIKELY(is_soiled(r))) {
 		recv_give(recv);
 		queue_break(queue, "a free command is not free, but in state %s",
 			    rules[r->state].name);

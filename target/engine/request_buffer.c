@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_buffer.h. */
+#include "base/bits.h"
 #include "target/engine/about.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
@@ -24,7 +25,7 @@ static bool is_beyond_host(struct request *r, struct host_poller *host, uint32_t
 }
 
 /* noinline: its array must not be on the stack of request_run, which has no use for it. */
-__attribute__((noinline)) enum buffer_result request_take_buffer(struct request *r)
+NOINLINE enum buffer_result request_take_buffer(struct request *r)
 {
 	struct queue *queue = r->queue;
 	struct arena *arena = request_arena(r);

@@ -5,7 +5,7 @@
 #include "target/engine/request_enter.h"
 #include "target/engine/request_settle.h"
 
-COLD_PATH enum request_state request_enter(struct request *r)
+NOINLINE enum request_state request_enter(struct request *r)
 {
 	enum nvme_status status = r->abort_status;
 
@@ -25,7 +25,7 @@ COLD_PATH enum request_state request_enter(struct request *r)
 	return request_settle(r, status);
 }
 
-COLD_PATH enum request_state request_use_buffer(struct request *r)
+NOINLINE enum request_state request_use_buffer(struct request *r)
 {
 	pass_leave(&r->pass);
 	r->is_direct = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_settle.h. */
+#include "base/bits.h"
 #include "target/engine/command_table.h"
 #include "target/engine/request_settle.h"
 
@@ -40,7 +41,7 @@ static bool is_media_error(enum nvme_status status)
 	return code == NVME_UNRECOVERED_READ || code == NVME_WRITE_FAULT;
 }
 
-static __attribute__((noinline)) void count_error(struct request *r, enum nvme_status status)
+static NOINLINE void count_error(struct request *r, enum nvme_status status)
 {
 	counter_add(&r->counters->n_errors, 1);
 	if (is_media_error(status))

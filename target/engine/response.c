@@ -9,6 +9,7 @@
  * only if it holds a resource (a buffer, a namespace's memory); otherwise it completes with a later
  * one.
  */
+#include "base/bits.h"
 #include "base/check.h"
 #include "base/probe.h"
 #include "target/engine/request_namespace.h"
@@ -39,7 +40,7 @@ static void build_cqe(const struct request *r, struct nvme_cqe *cqe, uint16_t sq
 }
 
 /* Apart: few queues need it. */
-static __attribute__((noinline, cold)) void build_special(struct request *r, struct nvme_cqe *cqe)
+static COLD void build_special(struct request *r, struct nvme_cqe *cqe)
 {
 	struct queue *queue = r->queue;
 	unsigned answer = atomic_load_explicit(&queue->answer, memory_order_relaxed);
@@ -65,7 +66,7 @@ static void free_sent(struct response *response)
 
 /* Most reads of memory have nothing to give back here. noinline: on_send_done saves no
  * registers. */
-__attribute__((noinline)) static void give_back(struct response *response)
+static NOINLINE void give_back(struct response *response)
 {
 	if (response->timed_from)
 		timing_sent(response);
@@ -83,16 +84,15 @@ static void on_send_done(struct work *work, const struct completion *c)
 	struct response *response = container_of(work, struct response, send_work);
 
 	PROBE(rblkd, response_sent, response, response->queue, c->status);
-	if (__builtin_expect(response->timed_from || response->buffer.data ||
-				     response->pass.is_awaited || whole_is_many(response->hold),
-			     0))
+	if (UNLIKELY(response->timed_from || response->buffer.data || response->pass.is_awaited ||
+		     whole_is_many(response->hold)))
 		give_back(response);
 	else
 		free_sent(response);
 }
 
 /* A response that was never used, in zeroed memory. */
-static __attribute__((noinline)) struct response *make_response(struct queue *queue)
+static NOINLINE struct response *make_response(struct queue *queue)
 {
 	struct nvme_cqe *cqes = queue->cqes.data;
 	unsigned i = queue->n_responses;
@@ -162,7 +162,7 @@ void response_post(struct request *r, bool has_data)
 	struct response *response = take_free(r->queue);
 
 	timing_answered(r);
-	if (__builtin_expect(atomic_load_explicit(&r->queue->answer, memory_order_relaxed), 0))
+	if (UNLIKELY(atomic_load_explicit(&r->queue->answer, memory_order_relaxed)))
 		build_special(r, response->cqe);
 	else
 		build_cqe(r, response->cqe, next_sqhd(r->queue));

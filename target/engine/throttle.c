@@ -92,7 +92,7 @@ static bool pay_rest(struct request *r)
 	return true;
 }
 
-__attribute__((noinline)) bool throttle_hold(struct request *r)
+NOINLINE bool throttle_hold(struct request *r)
 {
 	if (pay_rest(r))
 		return false;

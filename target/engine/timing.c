@@ -2,6 +2,7 @@
 /* See timing.h. */
 #include <string.h>
 
+#include "base/bits.h"
 #include "target/engine/capsules.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
@@ -9,7 +10,7 @@
 #include "target/engine/slow.h"
 #include "target/engine/timing.h"
 
-__attribute__((noinline)) void timing_stage(struct timing *t)
+NOINLINE void timing_stage(struct timing *t)
 {
 	t->is_staged = true;
 	t->mark = t->started;
@@ -17,7 +18,7 @@ __attribute__((noinline)) void timing_stage(struct timing *t)
 	memset(t->spent, 0, sizeof(t->spent));
 }
 
-__attribute__((noinline)) void timing_next(struct timing *t, enum stats_stage next)
+NOINLINE void timing_next(struct timing *t, enum stats_stage next)
 {
 	uint64_t now = ticks_now();
 
@@ -39,7 +40,7 @@ static void count_stages(struct io_stats *stats, const struct timing *t)
 }
 
 /* noinline: errors and sampled commands are few. */
-__attribute__((noinline)) static void count_rest(const struct request *r, struct io_stats *stats)
+static NOINLINE void count_rest(const struct request *r, struct io_stats *stats)
 {
 	if (r->status != NVME_OK)
 		counter_add(&stats->n_errors, 1);
@@ -73,7 +74,7 @@ void timing_answered(struct request *r)
 		theirs = &r->counters->stats->io[class];
 		count(theirs, step, ns);
 	}
-	if (__builtin_expect(!(r->timing.is_staged || r->status != NVME_OK), 1))
+	if (LIKELY(!(r->timing.is_staged || r->status != NVME_OK)))
 		return;
 	timing_enter(&r->timing, STAGE_SEND);
 	if (r->timing.is_staged &&
@@ -84,7 +85,7 @@ void timing_answered(struct request *r)
 		count_rest(r, theirs);
 }
 
-__attribute__((noinline)) void timing_sent(struct response *response)
+NOINLINE void timing_sent(struct response *response)
 {
 	struct queue *queue = response->queue;
 	uint64_t ns = ticks_to_ns(ticks_between(response->timed_from, ticks_now()));

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/bits.h"
 #include "base/ticks.h"
 #include "target/export/stats.h"
 
@@ -31,14 +32,13 @@ static inline void timing_start(struct timing *t, uint64_t n_commands, uint64_t 
 	t->started = ticks_now();
 	/* The first command of a queue is Connect, so the second is the first sample. */
 	t->is_staged = false;
-	if (__builtin_expect(n_commands % STATS_SAMPLE == 2, 0) ||
-	    __builtin_expect(slow_ticks != UINT64_MAX, 0))
+	if (UNLIKELY(n_commands % STATS_SAMPLE == 2) || UNLIKELY(slow_ticks != UINT64_MAX))
 		timing_stage(t);
 }
 
 static inline void timing_enter(struct timing *t, enum stats_stage next)
 {
-	if (__builtin_expect(t->is_staged, 0))
+	if (UNLIKELY(t->is_staged))
 		timing_next(t, next);
 }
 

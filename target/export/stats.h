@@ -68,7 +68,7 @@ static inline unsigned stats_step(uint64_t ns)
 	const uint64_t least = 1ULL << STATS_FIRST_BIT, end = 1ULL << STATS_LAST_BIT;
 	unsigned bit;
 
-	if (__builtin_expect(ns - least >= end - least, 0))
+	if (UNLIKELY(ns - least >= end - least))
 		return ns < least ? 0 : STATS_STEPS - 1;
 	bit = log2_floor(ns);
 	return HISTOGRAM_SUB * (bit - STATS_FIRST_BIT - 1) + (unsigned)(ns >> (bit - 4));

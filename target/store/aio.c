@@ -368,7 +368,7 @@ static unsigned read_events(io_context_t context, struct io_event *events)
 }
 
 /* All events leave the ring before the first io is given back. */
-static __attribute__((noinline)) unsigned reap_some(struct backend_aio *aio)
+static NOINLINE unsigned reap_some(struct backend_aio *aio)
 {
 	struct io_event events[REAP_BATCH] UNINITIALIZED;
 	unsigned n;

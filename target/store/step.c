@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "base/bits.h"
 #include "target/store/thread.h"
 
 void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)
@@ -21,7 +22,7 @@ void backend_take(struct backend *backend, struct backend_thread *thread, struct
 }
 
 /* Work without a backend (backend_run) reports its errors itself. */
-static __attribute__((noinline)) void tell_error(struct backend_io *io, int error)
+static NOINLINE void tell_error(struct backend_io *io, int error)
 {
 	struct backend *backend = io->backend;
 
@@ -33,7 +34,7 @@ static __attribute__((noinline)) void tell_error(struct backend_io *io, int erro
 void backend_done(struct backend_io *io, int error)
 {
 	PROBE(rblkd, backend_complete, io, error);
-	if (__builtin_expect(error != 0, 0))
+	if (UNLIKELY(error != 0))
 		tell_error(io, error);
 	io->is_out = false;
 	io->done(io, error);

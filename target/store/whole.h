@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bits.h"
+
 enum {
 	WHOLE_SHIFT = 12,
 	WHOLE_BYTES = 1 << WHOLE_SHIFT,
@@ -64,7 +66,7 @@ static inline bool whole_take_one(struct whole *whole, uint64_t offset, whole_ho
 	uint64_t before = atomic_fetch_add_explicit(mark, 1, memory_order_acquire);
 
 	*ret_hold = (uintptr_t)mark;
-	if (__builtin_expect(!(before >> WHOLE_WANTED_SHIFT), 1))
+	if (LIKELY(!(before >> WHOLE_WANTED_SHIFT)))
 		return true;
 	atomic_fetch_sub_explicit(mark, 1, memory_order_relaxed);
 	*ret_hold = 0;
@@ -81,7 +83,7 @@ static inline bool whole_is_many(whole_hold hold)
 /* The device has read it: gives back one mark; any. Accept 0. */
 static inline void whole_give_one(whole_hold hold)
 {
-	if (__builtin_expect(hold != 0, 1))
+	if (LIKELY(hold != 0))
 		atomic_fetch_sub_explicit((whole_mark *)(uintptr_t)hold, 1, memory_order_release);
 }
 void whole_give(whole_hold hold);

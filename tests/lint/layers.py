@@ -71,6 +71,11 @@ SEAMS = [
      ("base/random.c",)),
     ("a simulation", r"\b(random_seed\(|(clock_source|loop_choose) = )", ("base/random.",)),
 ]
+# The compiler's own words have one spelling each: LIKELY, UNLIKELY, NOINLINE, COLD.
+SPELLED = [
+    ("branch hints and inlining", r"__builtin_expect|__attribute__\(\((noinline|cold)\b|[ (]cold\)\)",
+     ("base/bits.h", "softrdma/process/api.h")),
+]
 # softrdma is a program of its own; the bench measures the machine itself.
 NO_SEAMS = ("softrdma/", "tools/bench/")
 # Limits: files that call each other in a circle, and pairs of files that call each other.
@@ -183,8 +188,12 @@ def objects(build, names):
 
 
 def seam_faults(pattern, places, names):
+    yield from line_faults(pattern, NO_SEAMS + places, names)
+
+
+def line_faults(pattern, places, names):
     for name in names:
-        if name.startswith(NO_SEAMS + places):
+        if name.startswith(places):
             continue
         for number, line in enumerate(read(name).splitlines(), 1):
             code = line.split("/*")[0]
@@ -341,6 +350,8 @@ def main():
     tap.check(f"{BY_LIBRARY}* has volumes by {PUBLIC} only", list(by_library_faults(product)))
     for what, pattern, places in SEAMS:
         tap.check(f"{what} only in {', '.join(places)}", list(seam_faults(pattern, places, product)))
+    for what, pattern, places in SPELLED:
+        tap.check(f"{what} only in {', '.join(places)}", list(line_faults(pattern, places, product)))
     if len(sys.argv) > 1:
         edges = calls(sys.argv[1], product)
         tap.check("the build has objects of each file", [] if len(edges) > 100 else ["too few calls seen"])

@@ -19,6 +19,7 @@
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
@@ -174,9 +175,8 @@ static unsigned slice(const struct iovec *list, unsigned n, uint64_t from, uint6
  * Chaos: one piece of a message, from either end. No rule orders the arrival of a message's bytes,
  * nor makes them arrive at once (IBA o9-20).
  */
-__attribute__((cold)) static enum ibv_wc_status move_piece(const struct sr_xact *x,
-							   const struct iovec *remote,
-							   unsigned n_remote, enum sr_qp_wait *wait)
+static COLD enum ibv_wc_status move_piece(const struct sr_xact *x, const struct iovec *remote,
+					  unsigned n_remote, enum sr_qp_wait *wait)
 {
 	struct iovec from[DEV_MAX_SGE], to[DEV_MAX_SRQ_SGE];
 	struct sr_wqe *w = sr_qp_wqe(x->qp, x->index);

@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/process/api.h"
 #include "softrdma/verbs/sr_cq.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
@@ -35,7 +36,7 @@ static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait);
 
 /* Executes the READs that this request has overtaken: the responder has answered them, although
  * the responses are still on their way. */
-__attribute__((cold)) static void answer_late_reads(const struct sr_xact *x)
+static COLD void answer_late_reads(const struct sr_xact *x)
 {
 	for (uint64_t i = x->qp->owed; i != x->index; i++) {
 		struct sr_xact late = *x;
@@ -90,8 +91,7 @@ static void push_recv_error(struct sr_xact *x, const struct sr_taken *t, enum ib
 
 /* ---- tracing --------------------------------------------------------------- */
 
-__attribute__((cold)) static void trace(const struct sr_xact *x, enum trace_answer answer,
-					uint64_t atomic_old)
+static COLD void trace(const struct sr_xact *x, enum trace_answer answer, uint64_t atomic_old)
 {
 	const struct trace_message m = {.qp = x->qp,
 					.w = x->w,
@@ -108,8 +108,8 @@ __attribute__((cold)) static void trace(const struct sr_xact *x, enum trace_answ
 
 /* Traces a request that did not succeed, unless it failed before a packet was sent or still
  * waits. */
-__attribute__((cold)) static void trace_failure(const struct sr_xact *x, enum ibv_wc_status status,
-						enum sr_qp_wait wait)
+static COLD void trace_failure(const struct sr_xact *x, enum ibv_wc_status status,
+			       enum sr_qp_wait wait)
 {
 	if (wait == WAIT_RNR && x->qp->wait != WAIT_RNR)
 		trace(x, TRACE_RNR, 0);
@@ -160,10 +160,8 @@ static void push_recv(struct sr_xact *x, const struct sr_taken *t, const void *i
 
 static void note_arrival(struct sr_xact *x)
 {
-	if (__builtin_expect(atomic_load_explicit(&x->r->state, memory_order_relaxed) ==
-					     IBV_QPS_RTR &&
-				     !x->r->established,
-			     0)) {
+	if (UNLIKELY(atomic_load_explicit(&x->r->state, memory_order_relaxed) == IBV_QPS_RTR &&
+		     !x->r->established)) {
 		x->r->established = 1;
 		sr_peer_kick_qp(x->peer, x->r_slot, SEG_EV_COMM_EST);
 	}
@@ -436,7 +434,7 @@ static enum ibv_wc_status transact(struct sr_xact *x, enum sr_qp_wait *wait)
 		*wait = WAIT_RETRY;
 		return IBV_WC_SUCCESS;
 	}
-	if (__builtin_expect(sr_qp_is_xrc_send(x->qp), 0) && !finds_srq(x))
+	if (UNLIKELY(sr_qp_is_xrc_send(x->qp)) && !finds_srq(x))
 		return break_responder(x, SEG_EV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 	switch ((enum ibv_wr_opcode)x->w->opcode) {
 	case IBV_WR_SEND:

@@ -45,7 +45,7 @@ uint32_t fused_max_bytes(const struct target *target)
 
 static enum request_state begin(struct request *r);
 
-__attribute__((noinline)) enum nvme_status fused_join(struct request *r)
+NOINLINE enum nvme_status fused_join(struct request *r)
 {
 	const struct request *first = r->pair;
 

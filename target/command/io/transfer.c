@@ -7,6 +7,7 @@
  * is done at once, and a Read needs no buffer: the device takes the blocks straight from memory
  * (is_direct).
  */
+#include "base/bits.h"
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
@@ -46,7 +47,7 @@ static bool move_at_once(const struct request *r, uint64_t offset)
 			: whole_read(ns->whole, ns->memory, offset, r->data, r->length));
 }
 
-static __attribute__((noinline)) enum request_state read_many(struct request *r)
+static NOINLINE enum request_state read_many(struct request *r)
 {
 	if (!whole_take(r->ns->whole, request_offset(r), r->length, &r->hold))
 		return request_use_buffer(r);
@@ -57,7 +58,7 @@ static __attribute__((noinline)) enum request_state read_many(struct request *r)
 /* ---- execution ------------------------------------------------------------------------------ */
 
 /* The data is in the target's own memory, or a Read brings it there. */
-static __attribute__((noinline)) enum request_state transfer(struct request *r)
+static NOINLINE enum request_state transfer(struct request *r)
 {
 	bool is_write = r->direction == DIRECTION_H2C;
 	uint64_t offset = request_offset(r);
@@ -82,9 +83,9 @@ static enum request_state execute(struct request *r)
 	if (!r->is_direct || r->direction != DIRECTION_C2H)
 		return transfer(r);
 	/* Values in registers are loaded once: further calls before the end would cost more. */
-	if (__builtin_expect(!whole_is_one(offset, n_bytes), 0))
+	if (UNLIKELY(!whole_is_one(offset, n_bytes)))
 		return read_many(r);
-	if (__builtin_expect(!whole_take_one(ns->whole, offset, &r->hold), 0))
+	if (UNLIKELY(!whole_take_one(ns->whole, offset, &r->hold)))
 		return request_use_buffer(r);
 	/* As request_settle: the device takes the data straight from memory. */
 	request_count_read(r, n_bytes, n_bytes >> block_shift);

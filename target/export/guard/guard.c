@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/check.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard.h"
@@ -94,7 +95,7 @@ void pass_show(struct pass *pass)
 }
 
 /* A visit waits for it, or later writes do. */
-static __attribute__((noinline)) void end_awaited(struct pass *pass)
+static NOINLINE void end_awaited(struct pass *pass)
 {
 	if (pass->is_aged)
 		guard_remove_aged(pass);
@@ -109,7 +110,7 @@ void pass_leave(struct pass *pass)
 	if (!pass->guard)
 		return;
 	pass->is_inside = false;
-	if (__builtin_expect(pass->is_awaited | pass->is_aged, 0))
+	if (UNLIKELY(pass->is_awaited | pass->is_aged))
 		end_awaited(pass);
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 #include "base/conf.h"
-#include "target/store/share.h"
+#include "target/store/limits.h"
 
 struct config_tuning {
 	uint64_t workers; /* pollers; 0: auto (one a core, at most 8) */
@@ -20,13 +20,12 @@ struct config_tuning {
 	uint64_t io_queues;	  /* most I/O queues of a controller; default 64 */
 };
 
-/* Largest numbers, by which arrays are sized. */
+/* Largest numbers, by which arrays are sized; POLLERS_MAX is in store/limits.h. */
 enum {
-	POLLERS_MAX = BACKEND_THREADS, /* tuning.workers */
-	PORTALS_MAX = 32,	       /* bits of a mask */
-	NSID_MAX = 1024,	       /* NN */
-	ANA_GROUPS_MAX = 64,	       /* NANAGRPID */
-	ANA_GROUP_ID_MAX = 64,	       /* ANAGRPMAX */
+	PORTALS_MAX = 32,      /* bits of a mask */
+	NSID_MAX = 1024,       /* NN */
+	ANA_GROUPS_MAX = 64,   /* NANAGRPID */
+	ANA_GROUP_ID_MAX = 64, /* ANAGRPMAX */
 };
 
 /* Ranges of the keys above. */

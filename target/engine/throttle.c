@@ -20,8 +20,6 @@ enum {
 	LOOK_MS = 100, /* upper bound of a wait: rates may have changed */
 };
 
-static_assert((int)LINES_MAX == POLLERS_MAX, "a line for each");
-
 /* ---- one command ---------------------------------------------------------------------------- */
 
 static bool is_on(const struct qos *qos)

@@ -111,14 +111,14 @@ struct backend {
 	uint64_t identity[2];
 	struct whole *whole; /* owned; NULL: the medium itself keeps blocks whole */
 	struct backend_work work;
-	struct backend_share shares[BACKEND_THREADS]; /* by backend_thread's index */
+	struct backend_share shares[POLLERS_MAX]; /* by backend_thread's index */
 };
 
 /*
  * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
  * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
  * are in flight; further ones wait. With depth 0, or without a context from the system, worker
- * threads do everything. index: below BACKEND_THREADS, each once. 0 or -errno.
+ * threads do everything. index: below POLLERS_MAX, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend knows about its store. */
+/* What a backend knows about its store; how many pollers and kinds of stores there may be. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,6 +7,7 @@
 
 enum {
 	BACKENDS_MAX = 16, /* kinds of stores */
+	POLLERS_MAX = 8,   /* tuning.workers; each thread that moves data has an index below it */
 };
 
 /* Where acknowledged writes are; durability.c has the text. */

@@ -7,10 +7,6 @@
 
 #include "base/list.h"
 
-enum {
-	BACKEND_THREADS = 8,
-};
-
 /* A backend's work for the worker threads: its line (pool.c, under its lock). Zeroed is ready for
  * use, here and below. */
 struct backend_work {

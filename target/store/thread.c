@@ -16,7 +16,7 @@ int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 
 	if (!thread)
 		return -ENOMEM;
-	check(index < BACKEND_THREADS);
+	check(index < POLLERS_MAX);
 	thread->loop = loop;
 	thread->index = index;
 	thread->call.run = backend_run_over;

@@ -207,10 +207,10 @@ struct flow {
 };
 
 static struct rate rate;
-static struct line lines[LINES_MAX];
+static struct line lines[POLLERS_MAX];
 static struct flow flows[FLOWS_MAX];
 static unsigned n_flows;
-static uint64_t wake_ns[LINES_MAX], random_state = 1;
+static uint64_t wake_ns[POLLERS_MAX], random_state = 1;
 
 static uint64_t draw(uint64_t n)
 {
@@ -224,7 +224,7 @@ static void set_up_flows(uint64_t n_a_second)
 	rate_init(&rate, lines);
 	rate_set(&rate, n_a_second, BURST_MS * NSEC_PER_MSEC, now_ns);
 	n_flows = 0;
-	for (unsigned i = 0; i < LINES_MAX; i++)
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
 		wake_ns[i] = UINT64_MAX;
 }
 
@@ -298,7 +298,7 @@ static bool step(uint64_t end_ns)
 {
 	struct command *next = NULL;
 	uint64_t at = end_ns;
-	unsigned poller = LINES_MAX;
+	unsigned poller = POLLERS_MAX;
 
 	for (unsigned i = 0; i < n_flows; i++)
 		for (unsigned k = 0; k < flows[i].depth; k++) {
@@ -309,7 +309,7 @@ static bool step(uint64_t end_ns)
 				at = command->comes_ns;
 			}
 		}
-	for (unsigned i = 0; i < LINES_MAX; i++)
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
 		if (wake_ns[i] < at) {
 			poller = i;
 			at = wake_ns[i];
@@ -317,7 +317,7 @@ static bool step(uint64_t end_ns)
 	if (at >= end_ns)
 		return false;
 	now_ns = MAX(now_ns, at);
-	if (poller < LINES_MAX)
+	if (poller < POLLERS_MAX)
 		serve_line(poller);
 	else
 		arrive(next);
@@ -452,7 +452,7 @@ static void rate_changes_for_those_in_line(void **state)
 static void rates_are_remembered_apart(void **state)
 {
 	static struct rate others[PASTS - 1];
-	static struct line other_lines[PASTS - 1][LINES_MAX];
+	static struct line other_lines[PASTS - 1][POLLERS_MAX];
 
 	set_up_flows(100);
 	for (unsigned i = 0; i < PASTS - 1; i++)

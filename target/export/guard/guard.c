@@ -326,7 +326,7 @@ static void send_to_all(struct pass *owner, void (*run)(struct loop_msg *msg),
 	struct guard_client *client = owner->client;
 	unsigned n_pollers = client->ops->n_pollers(client);
 
-	check(guard->owner == owner && n_pollers <= GUARD_POLLERS);
+	check(guard->owner == owner && n_pollers <= POLLERS_MAX);
 	check(atomic_load(&guard->n_pending) == 0); /* the last visit is over */
 	guard->msg.run = on_all_answered;
 	guard->on_visited = on_visited;

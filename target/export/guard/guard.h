@@ -17,16 +17,13 @@
 #include "base/loop.h"
 #include "target/export/guard/guard_saving.h"
 #include "target/export/guard/pass.h"
+#include "target/store/limits.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/nvme.h"
 
 struct bad_blocks;
 struct guard;
 struct reservation;
-
-enum {
-	GUARD_POLLERS = 8, /* POLLERS_MAX */
-};
 
 enum guard_flag { /* bits; usually 0 */
 	GUARD_RESERVED = 1 << 0,
@@ -95,7 +92,7 @@ struct guard {
 	struct guard_saving saving;
 	_Atomic unsigned n_pending; /* pollers that have not answered */
 
-	struct guard_local locals[GUARD_POLLERS];
+	struct guard_local locals[POLLERS_MAX];
 };
 
 /* Control. One reference. store: borrowed; NULL: nothing is saved. NULL: no memory. */

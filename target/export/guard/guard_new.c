@@ -9,8 +9,6 @@
 #include "target/export/guard/reservation.h"
 #include "target/export/snapshot.h"
 
-static_assert((int)GUARD_POLLERS == (int)POLLERS_MAX, "a part for each poller");
-
 static void name_record(struct guard *guard)
 {
 	char uuid[UUID_STR_LEN];
@@ -38,7 +36,7 @@ struct guard *guard_new(const uuid_t uuid, struct record_store *store, bool is_v
 	pthread_mutex_init(&guard->lock, NULL);
 	list_init(&guard->turns);
 	list_init(&guard->aged);
-	for (unsigned i = 0; i < GUARD_POLLERS; i++) {
+	for (unsigned i = 0; i < POLLERS_MAX; i++) {
 		list_init(&guard->locals[i].passes);
 		list_init(&guard->locals[i].parked);
 		guard->locals[i].guard = guard;
@@ -60,7 +58,7 @@ void guard_unref(struct guard *guard)
 	if (--guard->n_refs)
 		return;
 	check(!guard->owner && list_is_empty(&guard->turns));
-	for (unsigned i = 0; i < GUARD_POLLERS; i++)
+	for (unsigned i = 0; i < POLLERS_MAX; i++)
 		check(list_is_empty(&guard->locals[i].passes) &&
 		      list_is_empty(&guard->locals[i].parked));
 	free(atomic_load(&guard->reservation));

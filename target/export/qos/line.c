@@ -34,7 +34,7 @@ static uint64_t next_id(void)
 void rate_init(struct rate *rate, struct line *lines)
 {
 	*rate = (struct rate){.id = next_id()};
-	for (unsigned i = 0; i < LINES_MAX; i++) {
+	for (unsigned i = 0; i < POLLERS_MAX; i++) {
 		set(&rate->first[i], NONE);
 		lines[i] = (struct line){.rate = rate, .index = i, .id = rate->id};
 		list_init(&lines[i].node);
@@ -124,7 +124,7 @@ static uint64_t find_lead(const struct line *line, uint64_t tag)
 	const struct rate *rate = line->rate;
 	uint64_t slack = bucket_batch(&rate->bucket), lead = 0;
 
-	for (unsigned i = 0; i < LINES_MAX; i++) {
+	for (unsigned i = 0; i < POLLERS_MAX; i++) {
 		uint64_t first = get(&rate->first[i]);
 
 		if (i != line->index && first < tag && tag - first > slack)

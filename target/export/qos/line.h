@@ -15,10 +15,10 @@
 #include "base/list.h"
 #include "target/export/qos/bucket.h"
 #include "target/export/qos/fair.h"
+#include "target/store/limits.h"
 
 enum {
-	LINES_MAX = 8, /* one for each poller */
-	PASTS = 8,     /* rates that a flow has tags for */
+	PASTS = 8, /* rates that a flow has tags for */
 };
 
 /* Others wait, and know how long. */
@@ -31,7 +31,7 @@ struct rate {
 	_Atomic uint64_t id;	 /* changes with the rate: a tag counts time of one rate */
 	_Atomic uint64_t served; /* the highest tag served so far */
 	/* the lowest tag of each line; UINT64_MAX: it is empty */
-	_Atomic uint64_t first[LINES_MAX];
+	_Atomic uint64_t first[POLLERS_MAX];
 };
 
 struct line {
@@ -52,7 +52,7 @@ struct flow_past {
 	unsigned n_forgotten;
 };
 
-/* Control. No limit yet. lines: LINES_MAX of them, one for each poller. */
+/* Control. No limit yet. lines: POLLERS_MAX of them, one for each poller. */
 void rate_init(struct rate *rate, struct line *lines);
 /* Control. From now on n tokens a second, at most BUCKET_RATE_MAX; 0: no limit. */
 void rate_set(struct rate *rate, uint64_t n, uint64_t burst_ns, uint64_t now_ns);

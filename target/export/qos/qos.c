@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See qos.h. */
-#include <assert.h>
-
 #include "base/clock.h"
 #include "target/export/qos/qos.h"
-
-static_assert((unsigned)LINES_MAX == (unsigned)POLLERS_MAX, "a line for each poller");
 
 void qos_init(struct qos *qos)
 {

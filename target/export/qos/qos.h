@@ -15,7 +15,7 @@ enum qos_kind {
 struct qos {
 	_Atomic bool is_on; /* control sets */
 	struct rate rates[QOS_KINDS];
-	struct line lines[QOS_KINDS][LINES_MAX]; /* of struct request (turn); flows are queues */
+	struct line lines[QOS_KINDS][POLLERS_MAX]; /* of struct request (turn); flows are queues */
 };
 
 /* Control. Without limits. */

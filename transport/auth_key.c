@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/crc32.h"
 #include "base/random.h"
 #include "transport/auth_key.h"
 
@@ -23,19 +24,6 @@ enum {
 
 static const char prefix[] = "DHHC-1:";
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* The CRC of Ethernet and zlib, without a table: no I/O reads a key. */
-static uint32_t crc32(const uint8_t *bytes, unsigned n)
-{
-	uint32_t crc = UINT32_MAX;
-
-	for (unsigned i = 0; i < n; i++) {
-		crc ^= bytes[i];
-		for (unsigned bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
-	}
-	return ~crc;
-}
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
@@ -74,7 +62,7 @@ static const char *parse_bytes(const char *text, size_t n, struct auth_key *key)
 		wrong = "it must hold a key of 32, 48 or 64 bytes";
 	} else {
 		memcpy(crc.b, bytes + n_key, sizeof(crc.b));
-		if (get_le32(crc) != crc32(bytes, n_key))
+		if (get_le32(crc) != crc32_add(0, bytes, n_key))
 			wrong = "its checksum is wrong: a character was lost or changed";
 		key->n = (uint8_t)n_key;
 		memcpy(key->bytes, bytes, n_key);
@@ -108,7 +96,7 @@ const char *auth_key_parse(const char *text, struct auth_key *ret_key)
 void auth_key_format(const struct auth_key *key, char ret_text[AUTH_KEY_TEXT])
 {
 	uint8_t bytes[AUTH_KEY_MAX + CRC_BYTES];
-	le32 crc = put_le32(crc32(key->bytes, key->n));
+	le32 crc = put_le32(crc32_add(0, key->bytes, key->n));
 	int n = snprintf(ret_text, AUTH_KEY_TEXT, "%s%02u:", prefix, key->hash & 3u);
 
 	memcpy(bytes, key->bytes, key->n);

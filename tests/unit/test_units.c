@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/crc32.h"
 #include "base/units.h"
 
 struct sample {
@@ -165,6 +166,14 @@ static void test_format_duration(void **state)
 		assert_string_equal(units_format_duration(buf, samples[i].ns), samples[i].text);
 }
 
+/* The check value that lists of CRCs give; a run in two pieces has the CRC of the whole. */
+static void test_crc32(void **state)
+{
+	assert_int_equal(crc32_add(0, "", 0), 0);
+	assert_int_equal(crc32_add(0, "123456789", 9), 0xcbf43926);
+	assert_int_equal(crc32_add(crc32_add(0, "1234", 4), "56789", 5), 0xcbf43926);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_parse_duration),
 		cmocka_unit_test(test_format_size),
 		cmocka_unit_test(test_format_duration),
+		cmocka_unit_test(test_crc32),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

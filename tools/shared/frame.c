@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/crc32.h"
 #include "tools/shared/frame.h"
 
 enum {
@@ -122,22 +123,6 @@ void frame_begin(struct frame *frame, const uint8_t from[16], const uint8_t to[1
 
 /* ---- checksums ------------------------------------------------------------------------------ */
 
-/* Of Ethernet, four bits at a time: the table is short, and a file is written once. */
-static uint32_t crc(uint32_t c, const uint8_t *data, size_t n)
-{
-	static const uint32_t table[16] = {
-		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-		0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-	};
-
-	for (; n--; data++) {
-		c = c >> 4 ^ table[(c ^ *data) & 15];
-		c = c >> 4 ^ table[(c ^ (uint32_t)*data >> 4) & 15];
-	}
-	return c;
-}
-
 static uint32_t sum16(uint32_t sum, const uint8_t *data, size_t n)
 {
 	for (; n > 1; data += 2, n -= 2)
@@ -158,7 +143,7 @@ static uint32_t icrc(const struct frame *frame)
 {
 	uint8_t head[8 + IP6 + UDP + BTH], *ip = head + 8, *udp;
 	unsigned n = frame->bth - frame->ip + BTH;
-	uint32_t c;
+	uint32_t crc;
 
 	memset(head, 0xff, 8);
 	memcpy(ip, frame->data + frame->ip, n);
@@ -171,8 +156,8 @@ static uint32_t icrc(const struct frame *frame)
 		udp = ip + IP6;
 	}
 	udp[6] = udp[7] = udp[UDP + 4] = 0xff;
-	c = crc(UINT32_MAX, head, 8 + n);
-	return ~crc(c, frame->data + frame->bth + BTH, frame->n - frame->bth - BTH);
+	crc = crc32_add(0, head, 8 + n);
+	return crc32_add(crc, frame->data + frame->bth + BTH, frame->n - frame->bth - BTH);
 }
 
 static void add_icrc(struct frame *frame)

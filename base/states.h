@@ -27,7 +27,8 @@ struct state_rule {
 __attribute__((noreturn)) COLD void
 states_bad_move(const char *machine, const struct state_rule *from, const struct state_rule *to);
 
-/* Moves *state to next, or stops the program if rules[] forbids it. */
+/* Moves *state to next, or stops the program if rules[] forbids it. *state is a field of the
+ * machine's enum, whose type is unsigned to the compiler. */
 static inline void states_move(const char *machine, const struct state_rule *rules, unsigned *state,
 			       unsigned next)
 {

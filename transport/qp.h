@@ -71,13 +71,13 @@ struct qp {
 	bool has_ahead;	      /* behind the chain is a WRITE or a bind for the next SEND */
 	struct list dirty;    /* in cq->dirty while the chain is not empty */
 	struct list credited; /* in cq->credited after slots came back */
-	unsigned state;	      /* enum qp_state */
-	struct work ahead;    /* stands for WRITEs and binds, which have no own work */
+	enum qp_state state;
+	struct work ahead; /* stands for WRITEs and binds, which have no own work */
 	struct work drain_marker;
 	struct completion cause; /* the first error */
 	struct loop_call unposted_call, broken_call, drained_call;
 	struct loop_timer quiet; /* expires when a drain gets no completion */
-	unsigned hold;		 /* enum qp_hold; while QP_RELEASING control owns verbs */
+	enum qp_hold hold;	 /* while QP_RELEASING control owns verbs */
 	unsigned n_lost, n_lost_receives;
 	struct loop_msg release_msg, released_msg;
 	/* The loop calls all three; no function of this header does. */

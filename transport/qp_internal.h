@@ -14,13 +14,6 @@
 
 #include "transport/qp.h"
 
-/* Whether the device may still use the posted requests and their memory. */
-enum qp_hold {
-	QP_HELD,      /* it may use them */
-	QP_RELEASING, /* some do not come back: control destroys the queue pair */
-	QP_RELEASED,  /* the queue pair is destroyed: it uses none */
-};
-
 /* Takes the next step of its life; a step that its table forbids ends the process. Owner loop. */
 void qp_move(struct qp *qp, enum qp_state next);
 /* A work of the send queue completed. status: enum ibv_wc_status. */

@@ -24,6 +24,13 @@ enum qp_state {
 	QP_DETACHED,
 };
 
+/* Whether the device may still use the posted requests and their memory. */
+enum qp_hold {
+	QP_HELD,      /* it may use them */
+	QP_RELEASING, /* some do not come back: control destroys the queue pair */
+	QP_RELEASED,  /* the queue pair is destroyed: it uses none */
+};
+
 /* Between qp_attach and qp_detach: the owner must drain and detach it. */
 static inline bool qp_is_attached(enum qp_state state)
 {

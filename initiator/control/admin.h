@@ -55,7 +55,7 @@ struct admin_slot {
 	struct admin *admin;
 	struct loop_timer timer;
 	uint16_t generation;
-	unsigned state; /* enum admin_slot_state */
+	enum admin_slot_state state;
 	uint32_t n_read;
 	uint64_t sent_ns;
 	struct admin_answer answer;
@@ -74,7 +74,7 @@ struct admin {
 	uint8_t *memory; /* owned mapping */
 	struct admin_slot slots[ADMIN_SLOTS];
 	uint8_t copy[ADMIN_DATA_BYTES];
-	unsigned state;		      /* enum admin_state */
+	enum admin_state state;
 	struct capture *capture;      /* borrowed */
 	struct capture_stream stream; /* the owner sets it when connected */
 	struct loop_call stopped_call;

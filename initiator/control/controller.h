@@ -54,7 +54,7 @@ struct controller {
 	const struct controller_ops *ops;
 	void *context;
 
-	unsigned state;	      /* enum controller_state */
+	enum controller_state state;
 	struct cm_conn *conn; /* owned */
 	struct domain domain; /* owned; opened on resolving */
 	struct admin admin;
@@ -71,7 +71,7 @@ struct controller {
 	void (*on_life)(struct controller *c), (*on_authenticated)(struct controller *c);
 	void (*on_shut_down)(struct controller *c);
 	struct loop_call down_call, stopped_call;
-	unsigned reach; /* enum controller_reach */
+	enum controller_reach reach;
 	bool has_asked_again;
 
 	/* reported by the controller */

@@ -51,7 +51,7 @@ struct discovery_service {
 	struct volume_config config; /* the volume's, with the address of this service */
 	struct controller controller;
 
-	unsigned phase; /* enum discovery_phase */
+	enum discovery_phase phase;
 	uint64_t phase_since_ns;
 	enum discovery_reading reading;
 	unsigned n_logs;     /* that were read in this association */

@@ -51,7 +51,7 @@ static const struct state_rule rules[] = {
 	[LINK_STOPPING] = {"stopping", STATE_TO(LINK_IDLE)},
 };
 
-const char *link_state_name(unsigned state)
+const char *link_state_name(enum link_state state)
 {
 	return rules[state].name;
 }
@@ -429,7 +429,7 @@ void link_on_failed(struct loop_msg *msg)
 void link_stop(struct lane *lane)
 {
 	struct link *link = lane->link;
-	unsigned state = link->state;
+	enum link_state state = link->state;
 
 	loop_timer_stop(&link->retry);
 	loop_timer_stop(&link->deadline);
@@ -440,6 +440,11 @@ void link_stop(struct lane *lane)
 	case LINK_RESOLVING: /* nothing was made */
 		become_idle(lane);
 		return;
+	case LINK_ATTACHING:
+	case LINK_CONNECTING:
+	case LINK_STARTING:
+	case LINK_LIVE:
+		break;
 	}
 	if (state >= LINK_STARTING)
 		cm_disconnect(link->conn);

@@ -34,7 +34,7 @@ struct link {
 	/* Thread: control */
 	const struct link_ops *ops; /* borrowed: static */
 	struct lane *lane;	    /* borrowed: the other side */
-	unsigned state;		    /* enum link_state */
+	enum link_state state;
 	struct cm_conn *conn;	    /* owned */
 	struct loop_timer deadline; /* of one attempt to connect */
 	struct loop_timer retry;    /* a queue that alone could not be connected */
@@ -42,7 +42,7 @@ struct link {
 	unsigned n_retries;
 };
 
-const char *link_state_name(unsigned state);
+const char *link_state_name(enum link_state state);
 /* The association is there: connects the queue. */
 void link_start(struct lane *lane);
 /* Ends the connection, if there is one; on_idle follows when it is gone. */

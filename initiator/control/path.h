@@ -66,7 +66,7 @@ struct path {
 	struct list cqs; /* lane_cq.node, each owned by its users */
 
 	enum path_wish wish;
-	unsigned phase; /* enum path_phase */
+	enum path_phase phase;
 	uint64_t phase_since_ns;
 	enum path_obstacle obstacle;
 	unsigned n_refusals; /* of the obstacle, since it was met */

@@ -288,7 +288,7 @@ static void ask(struct volume *volume, struct predecessor *p, struct path *path)
 
 static uint64_t due_ns(const struct predecessor *p)
 {
-	switch ((enum predecessor_state)p->state) {
+	switch (p->state) {
 	case PREDECESSOR_NEW:
 		return 0;
 	case PREDECESSOR_LATER:

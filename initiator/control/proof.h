@@ -27,7 +27,7 @@ struct predecessor {
 	struct proof_subject subject;
 	uint32_t serial;
 	uint64_t lost_ns; /* at the latest; the hold counts from here */
-	unsigned state;	  /* enum predecessor_state */
+	enum predecessor_state state;
 	uint64_t look_ns, delay_ns;
 	struct path *source; /* borrowed: was asked last; NULL: none */
 	unsigned refused_by; /* a bit for each path whose controller does not help */

@@ -96,7 +96,7 @@ static enum volume_state state_without_path(const struct volume *volume)
 
 enum volume_state reconnect_state(const struct volume *volume)
 {
-	switch ((enum volume_phase)volume->phase) {
+	switch (volume->phase) {
 	case PHASE_OPENING:
 		return VOLUME_CONNECTING;
 	case PHASE_SERVING:
@@ -586,7 +586,7 @@ static void on_idle(struct path *path)
 	proof_on_idle(path);
 	if (path->wish == PATH_WISH_GO)
 		loop_defer(volume->control, &path->gone_call);
-	switch ((enum volume_phase)volume->phase) {
+	switch (volume->phase) {
 	case PHASE_OPENING:
 		open_otherwise(path);
 		return;

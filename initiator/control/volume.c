@@ -197,7 +197,7 @@ static enum volume_path_state path_state(const struct path *path)
 
 	if (path->wish != PATH_WISH_KEEP)
 		return VOLUME_PATH_LEAVING;
-	switch ((enum path_phase)path->phase) {
+	switch (path->phase) {
 	case PATH_LIVE:
 		return VOLUME_PATH_LIVE;
 	case PATH_IDLE:

@@ -45,10 +45,10 @@ struct volume {
 	struct path *paths[VOLUME_PATHS_MAX]; /* owned: by index; NULL: none */
 	uint64_t used_qids;
 
-	unsigned phase;		/* enum volume_phase */
+	enum volume_phase phase;
 	enum volume_state told; /* to front ends */
 	uint64_t state_since_ns;
-	unsigned outlook; /* enum volume_outlook */
+	enum volume_outlook outlook;
 	struct loop_timer loss_timer, fast_timer;
 	struct loop_call over_call, report_call;
 	/* It serves for the first time. */

@@ -65,7 +65,7 @@ struct command {
 	/* The device still has the SEND. No state: its end may be learnt before the answer, or long
 	 * after it. */
 	bool is_sending;
-	unsigned state;	      /* enum command_state */
+	enum command_state state;
 	uint8_t data;	      /* enum command_data */
 	bool is_timed;	      /* choose.c wants to know how long it takes */
 	bool is_second;	      /* of a pair: the Write */

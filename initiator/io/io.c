@@ -270,7 +270,7 @@ void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 bool volume_io_cancel(struct volume_queue *queue, struct volume_io *io)
 {
 	io->is_cancelled = true;
-	switch ((enum io_place)io->place) {
+	switch (io->place) {
 	case IO_HELD:
 	case IO_WAITING:
 		io_take(queue, io);

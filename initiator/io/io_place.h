@@ -5,16 +5,6 @@
 #include "base/states.h"
 #include "initiator/io/queue.h"
 
-enum io_place {
-	IO_TAKEN,    /* in no list: a step that runs now puts it somewhere */
-	IO_HELD,     /* to be sent, in order */
-	IO_WAITING,  /* to be sent again when retry_timer fires */
-	IO_FENCING,  /* io_fencing.c: a change that waits for proof */
-	IO_SENT,     /* its command, or its pair of commands, is in flight on one lane */
-	IO_FINISHED, /* done follows from finish_call */
-	IO_DONE,     /* its owner's again */
-};
-
 extern const struct state_rule io_place_rules[];
 
 /* Stops the process if the I/O is somewhere else than the move says. */

@@ -81,7 +81,7 @@ struct lane {
 	/* Thread: I/O loop */
 	struct volume_queue *queue; /* borrowed */
 	struct command_table table;
-	unsigned state; /* enum lane_state */
+	enum lane_state state;
 	enum lane_rank rank;
 	bool is_shunned; /* its path refused I/O just now */
 	struct lane_pace pace;

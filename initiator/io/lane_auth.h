@@ -25,7 +25,7 @@ struct lane_auth {
 	uint8_t *memory;	/* owned mapping: the message on its way */
 	struct mr mr;
 	lane_auth_over *on_over;
-	unsigned state;			/* enum lane_auth_state */
+	enum lane_auth_state state;
 	enum auth_host_failure failure; /* with connect_status */
 	enum nvmf_auth_failure explanation;
 };

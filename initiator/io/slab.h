@@ -57,7 +57,7 @@ struct slab {
 	size_t n_bytes;
 	unsigned first_shift; /* log2 of the first segment */
 	unsigned n_segments, n_open;
-	unsigned state;	  /* enum slab_state */
+	enum slab_state state;
 	unsigned n_quiet; /* looks in a row that found little used */
 	struct loop_timer timer;
 	void (*on_steady)(struct slab *slab); /* slab_quit waits; or NULL */

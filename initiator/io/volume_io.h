@@ -11,6 +11,7 @@
 
 #include "base/histogram.h"
 #include "base/loop.h"
+#include "initiator/io/io_place_state.h"
 #include "initiator/io/policy.h"
 #include "transport/device.h"
 
@@ -91,7 +92,7 @@ struct volume_io {
 	uint64_t flush_number; /* flush: of its last sending */
 	uint32_t n_retries;
 	uint32_t lost_in; /* waits for proof: the association in which it was sent; 0: in none */
-	unsigned place;	  /* enum io_place */
+	enum io_place place;
 	bool is_cancelled;
 	int error;
 	void *command;

@@ -41,7 +41,7 @@ enum bridge_departure_state {
 
 /* Of a path that is being removed, one at a time: bridge_path.c. */
 struct bridge_departure {
-	unsigned state; /* enum bridge_departure_state */
+	enum bridge_departure_state state;
 	union addr address;
 	struct loop_timer look;
 };
@@ -54,7 +54,7 @@ struct bridge {
 	uint64_t start_ns;		    /* clock_ns() */
 	struct http *http;		    /* owned; NULL: none */
 	struct loop loop;
-	unsigned state;
+	enum bridge_state state;
 	struct volume *volume;
 	struct volume_info info;
 	struct nbd_export export;

@@ -80,7 +80,7 @@ static const struct state_rule rules[] = {
 struct frontend_kernel {
 	struct frontend frontend;
 	struct frontend_kernel_config config;
-	unsigned state;
+	enum kernel_state state;
 	struct kernel_helper helper;
 	unsigned wanted; /* one bit for each job that waits for the helper */
 	char device[32]; /* "" while it is not attached */

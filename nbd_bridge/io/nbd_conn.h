@@ -44,8 +44,8 @@ struct nbd_conn {
 	struct worker *goes_to; /* control: borrowed; the worker that it moves to, or NULL */
 	uint64_t n_looked;	/* control: of n_requests, at the last look (pool.c) */
 
-	unsigned state;	 /* enum conn_state */
-	unsigned end;	 /* enum conn_end */
+	enum conn_state state;
+	enum conn_end end;
 	bool must_leave; /* it starts no request until it has left for another worker */
 	const char *why; /* STEP_ABORT, nbd_conn_fail */
 	void (*on_failure)(struct nbd_conn *conn);

@@ -34,7 +34,7 @@ struct nbd_part {
 	struct list node; /* request.parts of an ordered read */
 	struct nbd_part *next_free;
 	struct nbd_request *request; /* ref */
-	unsigned state;
+	enum part_state state;
 	uint8_t *buffer; /* of volume_buffer_take, or NULL */
 	uint32_t n_buffer_bytes;
 	uint8_t *copy;	  /* owned: its bytes have left the buffer; or NULL */

@@ -63,7 +63,7 @@ struct nbd_request {
 	enum reply_mode mode;
 	enum nbd_error error;
 	uint64_t error_offset;
-	unsigned state;	   /* enum nbd_request_state */
+	enum nbd_request_state state;
 	bool must_flush;   /* when everything else is done: flush, and trim with FUA */
 	struct list parts; /* ordered reads: to be sent */
 	struct nbd_out out;

@@ -55,7 +55,7 @@ struct worker {
 	/* Thread: its own */
 	struct nbd_thread nbd; /* what its connections know of it */
 	struct loop_source source;
-	unsigned phase; /* enum worker_phase: it only grows */
+	enum worker_phase phase; /* it only grows */
 	struct volume_io flush_io;
 	int flush_error;
 	struct loop_timer watch; /* runs for a window of time, from some output on */

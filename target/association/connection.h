@@ -64,7 +64,7 @@ struct connection {
 	bool from_stranger; /* admission.h: its address was not known */
 
 	/* Thread: control */
-	unsigned state;		       /* enum connection_state */
+	enum connection_state state;
 	struct list node;	       /* target->connections */
 	struct list member_node;       /* controller->connections */
 	struct controller *controller; /* NULL until Connect succeeded */

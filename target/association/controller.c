@@ -46,7 +46,7 @@ static const struct state_rule rules[] = {
 /* Only the control thread writes the state, so a copy of it can be moved. */
 static bool try_move_to(struct controller *controller, enum controller_state next)
 {
-	unsigned state = atomic_load(&controller->state);
+	enum controller_state state = atomic_load(&controller->state);
 
 	if (!states_try(rules, &state, next))
 		return false;

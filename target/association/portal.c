@@ -73,7 +73,7 @@ unsigned portals_n_listening(const struct target *target)
 /* Only control writes the state, so a copy of it can be moved. */
 static void set_state(struct portal *portal, enum portal_state next)
 {
-	unsigned state = atomic_load(&portal->state);
+	enum portal_state state = atomic_load(&portal->state);
 
 	states_move("portal", states, &state, next);
 	atomic_store(&portal->state, state);

@@ -70,8 +70,8 @@ struct controller {
 	struct queue *(*find_queue)(const struct controller *controller, uint16_t qid);
 
 	/* Thread: any */
-	_Atomic bool is_ready;	/* CSTS.RDY and not shut down: I/O is served */
-	_Atomic unsigned state; /* enum controller_state; control writes */
+	_Atomic bool is_ready;		     /* CSTS.RDY and not shut down: I/O is served */
+	_Atomic enum controller_state state; /* control writes */
 	/* Identify Controller has told the host that there is no volatile cache. A namespace with
 	 * one may be added later, and this host sends no Flush. */
 	_Atomic bool sees_no_cache;

@@ -37,7 +37,7 @@ enum cross_reset_state {
 
 struct cross_reset {
 	/* Thread: poller of the source's admin queue */
-	unsigned state; /* enum cross_reset_state */
+	enum cross_reset_state state;
 	struct request *request;
 	/* Thread: the poller sets it before the message to control */
 	struct controller *source;

@@ -40,10 +40,10 @@ struct portal {
 	unsigned index; /* bit of subsystem->portal_mask */
 	char name[PORTAL_NAME_MAX + 1];
 	union addr address;
-	unsigned slot; /* enum portal_slot */
+	enum portal_slot slot;
 	struct loop_timer drain_timer;
-	_Atomic unsigned state; /* enum portal_state; discovery reads it on pollers */
-	int error;		/* -errno of the last try */
+	_Atomic enum portal_state state; /* discovery reads it on pollers */
+	int error;			 /* -errno of the last try */
 	struct cm_listener listener;
 	struct loop_timer retry;
 	struct log_limit refusals;

@@ -67,8 +67,8 @@ struct queue {
 	/* Thread: poller */
 	struct list poller_node; /* poller->queues, while the queue pair is attached */
 	struct qp qp;
-	unsigned state;		       /* enum queue_state */
-	unsigned access;	       /* enum queue_access */
+	enum queue_state state;
+	enum queue_access access;
 	struct controller *controller; /* NULL until Connect succeeded */
 	struct host *host;	       /* charged for its buffers: the controller's, or a guest */
 	uint16_t sqsize, sqhd;	       /* sqsize: 0's based, from Connect */

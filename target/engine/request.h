@@ -59,7 +59,7 @@ struct request {
 	const struct nvme_command *command; /* its entry: parse.c finds it */
 	struct line *line;		    /* while it is throttled */
 	struct sgl_data sgl;
-	unsigned state;	   /* enum request_state */
+	enum request_state state;
 	uint32_t received; /* bytes of the capsule */
 	struct recv *recv; /* retained only for its in-capsule data */
 	unsigned *kept;	   /* counter of its host that it is charged to (receives.h) */
@@ -95,7 +95,7 @@ struct request {
 	struct namespace *ns;		     /* counted in its n_in_flight */
 	struct namespace_counters *counters; /* of the namespace, for this poller */
 	struct pass pass;
-	unsigned parked_at; /* enum request_state to continue with */
+	enum request_state parked_at; /* to continue with */
 	void (*on_turn)(struct request *r);
 	void (*on_saved)(struct request *r, int error);
 	void (*on_fresh)(struct request *r);

@@ -11,7 +11,7 @@ bool request_abort_now(struct request *r)
 {
 	struct queue *queue = r->queue;
 
-	switch ((enum request_state)r->state) {
+	switch (r->state) {
 	case REQUEST_THROTTLED:
 		throttle_leave(r);
 		break;
@@ -89,7 +89,7 @@ void request_abort_waiting(struct queue *queue)
 	for (unsigned i = 0; i < queue->n_requests; i++) {
 		struct request *r = &queue->requests[i];
 
-		switch ((enum request_state)r->state) {
+		switch (r->state) {
 		case REQUEST_THROTTLED:
 			throttle_leave(r);
 			request_run(r, REQUEST_FINISH);

@@ -116,7 +116,7 @@ struct target {
 	struct http *http;		  /* owned; stats/metrics.c */
 	struct drops *drops;		  /* owned; operations/control/registrant.c */
 	unsigned n_drops;		  /* of registrants, under way at a poller: resv_drop.h */
-	unsigned life;			  /* enum target_life; target_move (life.h) */
+	enum target_life life;		  /* target_move (life.h) */
 	/* Control calls it when a connection was freed or stranded. Draining goes on; while rblkd
 	 * stops, the last connection ends the loop. */
 	void (*check_stop)(struct target *target);

@@ -29,7 +29,7 @@ struct proof {
 	struct auth_session *session; /* owned; NULL: the host has no key */
 	struct host *guest; /* holds a reference: the guest for its address; NULL likewise */
 	/* Thread: control */
-	unsigned turn;	  /* enum proof_turn */
+	enum proof_turn turn;
 	struct list node; /* guest->provers, while PROOF_WAITS */
 	/* Thread: poller */
 	struct request *request; /* the current Send; NULL: the session is not in use */

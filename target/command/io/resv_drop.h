@@ -29,7 +29,7 @@ struct resv_drop {
 	/* Control: it is over, and state, error and nqn say how. */
 	void (*done)(struct resv_drop *drop);
 
-	unsigned state;		    /* enum resv_drop_state */
+	enum resv_drop_state state;
 	int error;		    /* of NOT_KEPT: -errno; record_strerror */
 	char nqn[NVMF_NQN_MAX + 1]; /* of the host that had registered; "": not known */
 

@@ -50,7 +50,7 @@ struct health {
 	/* Thread: control */
 	struct list records;
 	uint64_t n_follows;
-	unsigned saving_state;		/* enum health_saving */
+	enum health_saving saving_state;
 	struct loop *loop;		/* borrowed from health_begin to health_end */
 	const struct list *controllers; /* borrowed: not empty while hosts are connected */
 	struct loop_timer timer;

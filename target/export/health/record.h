@@ -49,8 +49,8 @@ struct health_record {
 	/* Thread: control */
 	struct list node;
 	struct health *health;
-	uint64_t seen;			 /* the last call of health_follow that found it exported */
-	unsigned state;			 /* enum health_state */
+	uint64_t seen; /* the last call of health_follow that found it exported */
+	enum health_state state;
 	bool has_lost_writes;		 /* so the file has it as on, even after health_end */
 	char boot_id[HEALTH_BOOT_BYTES]; /* of the boot in which it was last on; "": unknown */
 

@@ -36,8 +36,8 @@ static const struct state_rule rules[] = {
 
 struct drops {
 	/* Thread: control */
-	unsigned state; /* enum drops_state */
-	uint64_t id;	/* of the last one */
+	enum drops_state state;
+	uint64_t id; /* of the last one */
 	struct resv_drop drop;
 };
 

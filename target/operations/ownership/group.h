@@ -43,7 +43,7 @@ struct group {
 	struct target *target;
 	char subnqn[NVMF_NQN_MAX + 1];
 	uint32_t id;
-	unsigned state; /* enum group_state */
+	enum group_state state;
 	uint64_t since_ns;
 	uint64_t n_taken, n_given;  /* how often it became the owner, and let go by itself */
 	uint64_t n_lost;	    /* how often another machine may have become the owner */

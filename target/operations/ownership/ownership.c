@@ -84,7 +84,7 @@ static void look(struct group *group)
 		look_again(group, FAILED_MS);
 		return;
 	}
-	switch ((enum group_state)group->state) {
+	switch (group->state) {
 	case GROUP_STANDS_BY:
 	case GROUP_TAKES:
 		take(group);

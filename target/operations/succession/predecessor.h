@@ -33,9 +33,9 @@ struct predecessor {
 	struct target *target;
 	/* The last host has left, or hosts had their time: connections end, and then the loop. */
 	void (*leave)(struct predecessor *predecessor);
-	char *const *argv;   /* of this process; borrowed */
-	char *path;	     /* owned: where its program was when it started */
-	unsigned state;	     /* enum predecessor_state */
+	char *const *argv; /* of this process; borrowed */
+	char *path;	   /* owned: where its program was when it started */
+	enum predecessor_state state;
 	pid_t successor_pid; /* 0: there is none */
 	struct loop_fd socket;
 	struct loop_timer limit;

@@ -37,7 +37,7 @@ struct successor {
 	enum exit_code (*open)(struct successor *successor, struct handover *handover,
 			       bool is_last);
 	void (*on_serving)(struct successor *successor); /* once portals listen, too */
-	unsigned state;					 /* enum successor_state */
+	enum successor_state state;
 	struct loop_fd socket;
 	struct loop_timer retry;
 	uint64_t waits_since_ns;

@@ -487,6 +487,11 @@ static int refuse_command(const struct commands *c, int n_words, char **words)
 			 guess ? guess : "", guess ? "'?)" : "");
 }
 
+static int run(const struct subcommand *sub, int argc, char **argv)
+{
+	return sub->run ? sub->run(argc, argv) : sub->run_row(sub->row, argc, argv);
+}
+
 static bool is_help(const char *word)
 {
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -510,7 +515,7 @@ static int run_help(const struct commands *c, int n_words, char **words)
 	if (!sub)
 		return refuse_command(c, n_words, words);
 	argv[0] = words[n_matching - 1];
-	return sub->run(2, argv);
+	return run(sub, 2, argv);
 }
 
 static int run_command(const struct commands *c, int n_words, char **words)
@@ -520,7 +525,7 @@ static int run_command(const struct commands *c, int n_words, char **words)
 
 	sub = find_command(c, n_words, words, &n_matching);
 	if (sub)
-		return sub->run(n_words - n_matching + 1, words + n_matching - 1);
+		return run(sub, n_words - n_matching + 1, words + n_matching - 1);
 	if (n_words > 1 && is_group(c, words[0]) && is_help(words[1]))
 		return print_commands(c, words[0]);
 	return refuse_command(c, n_words, words);

@@ -61,6 +61,9 @@ struct subcommand {
 	/* argv[0] is the (last) word of the name; returns an exit code. */
 	int (*run)(int argc, char **argv);
 	const char *help;
+	/* Called where run is NULL, with the row: one function for several subcommands. */
+	int (*run_row)(const void *row, int argc, char **argv);
+	const void *row;
 };
 
 /* Runs the subcommand that argv[1], and argv[2] for two-word names, name. Prints what is wrong if

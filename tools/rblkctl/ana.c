@@ -48,7 +48,7 @@ static void add_group(struct table *table, struct json_object *group)
 	}
 }
 
-static void show_groups(struct json_object *result)
+void show_ana(const struct options *options, struct json_object *result)
 {
 	struct json_object *groups = answer_member(result, "groups");
 	struct table table;
@@ -59,43 +59,11 @@ static void show_groups(struct json_object *result)
 	table_end(&table);
 }
 
-int run_ana_list(int argc, char **argv)
-{
-	static const struct one_call call = {
-		.usage =
-			{
-				.program = "rblkctl ana list",
-				.positional = "[NQN]",
-				.summary =
-					"List the ANA groups of one subsystem, or of all, with their state on each portal.",
-				.max_positional = 1,
-			},
-		.method = "ana_list",
-		.key = "subsystem",
-		.show = show_groups,
-	};
-
-	return run_one_call(&call, argc, argv);
-}
-
 /* ---- set ------------------------------------------------------------------------------------ */
-
-/* Without a portal the state is set through all of them. */
-static struct json_object *make_params(char **words, uint64_t group, const char *portal)
-{
-	struct json_object *params = json_object_new_object();
-
-	json_object_object_add(params, "subsystem", json_object_new_string(words[0]));
-	json_object_object_add(params, "group", json_object_new_uint64(group));
-	json_object_object_add(params, "state", json_object_new_string(words[2]));
-	if (portal)
-		json_object_object_add(params, "portal", json_object_new_string(portal));
-	return params;
-}
 
 /* Hosts were told already. A restart would come as a surprise to an administrator without the last
  * line: the file still has the state of before. */
-static void print_result(struct json_object *result)
+void show_ana_set(const struct options *options, struct json_object *result)
 {
 	uint64_t n = answer_number(result, "controllers_told");
 	bool has_portal = answer_member(result, "portal");
@@ -105,41 +73,5 @@ static void print_result(struct json_object *result)
 	       answer_string(result, "state"), has_portal ? "portal " : "all portals",
 	       has_portal ? answer_string(result, "portal") : "", n, n == 1 ? "" : "s");
 	puts("it lasts until rblkd restarts; ana_groups in the configuration has what stays");
-}
-
-/* rblkd checks STATE and knows its names; GROUP is checked here, since JSON has it as a number. */
-int run_ana_set(int argc, char **argv)
-{
-	static const struct args_usage usage = {
-		.program = "rblkctl ana set",
-		.positional = "NQN GROUP STATE",
-		.summary =
-			"Set an ANA group to optimized, non_optimized, inaccessible, persistent_loss or change, until rblkd restarts.",
-		.min_positional = 3,
-		.max_positional = 3,
-	};
-	const char *portal = NULL;
-	const struct arg more = {"portal", 0,	   ARG_STRING,
-				 &portal,  "NAME", "set the state on this portal only"};
-	struct json_object *result;
-	struct options options;
-	uint64_t group;
-	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
-
-	if (r >= 0)
-		return r;
-	if (units_parse_uint(argv[first + 1], &group) < 0 || group > INT64_MAX)
-		return fail_with("rblkctl ana set", EXIT_USAGE, NULL,
-				 "GROUP must be a number: '%s'", argv[first + 1]);
-	r = client_call(&options, "ana_set", make_params(argv + first, group, portal), &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_result(result);
-	if (options.output != OUTPUT_JSON)
-		print_cut_hosts(result);
-	json_object_put(result);
-	return EXIT_OK;
+	print_cut_hosts(result);
 }

@@ -9,8 +9,6 @@
 
 #include "tools/rblkctl/rblkctl.h"
 
-static uint64_t n_wanted;
-
 static const char *const titles[] = {"QUEUE",	"~HOST",  ">AGE",    "^COMMAND", "?>CID",
 				     "?>NSID",	">LBA",	  ">BLOCKS", "?SGL",	 "?>LENGTH",
 				     "^STATUS", "?>TOOK", NULL};
@@ -58,8 +56,9 @@ static void add_capsule(struct table *table, const struct options *options,
 }
 
 /* Queue by queue: a host that has trouble on one of them is seen without sorting. */
-static void print_queues(const struct options *options, struct json_object *queues)
+void show_capsules(const struct options *options, struct json_object *result)
 {
+	struct json_object *queues = answer_member(result, "queues");
 	struct table table;
 
 	table_begin(&table, titles);
@@ -71,42 +70,4 @@ static void print_queues(const struct options *options, struct json_object *queu
 			add_capsule(&table, options, queue, json_object_array_get_idx(list, k));
 	}
 	table_end(&table);
-}
-
-int run_capsules(int argc, char **argv)
-{
-	static const struct args_usage usage = {
-		.program = "rblkctl capsules",
-		.positional = "[CNTLID[/QUEUE]...]",
-		.summary =
-			"Show the last commands and responses of these controllers or queues, or of all.",
-		.max_positional = 64,
-	};
-	static const struct arg more = {
-		"count",  'n',
-		ARG_UINT, &n_wanted,
-		"N",	  "so many of each queue; by default 32, which is all that are kept",
-		.min = 1, .max = 32};
-	struct json_object *params, *names, *result;
-	struct options options;
-	int first, r = options_parse_with(&usage, &more, 1, argc, argv, &options, &first);
-
-	if (r >= 0)
-		return r;
-	params = json_object_new_object();
-	names = json_object_new_array();
-	for (int i = first; i < argc; i++)
-		json_object_array_add(names, json_object_new_string(argv[i]));
-	json_object_object_add(params, "queues", names);
-	if (n_wanted)
-		json_object_object_add(params, "count", json_object_new_uint64(n_wanted));
-	r = client_call(&options, "capsules", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_queues(&options, answer_member(result, "queues"));
-	json_object_put(result);
-	return EXIT_OK;
 }

@@ -27,7 +27,7 @@ static const char *const titles[] = {"~SUBSYSTEM", ">GROUP", "OWNER",	">SINCE",
 				     ">TAKEN",	   ">GIVEN", "~REASON", NULL};
 
 /* A row a group; nothing but the titles where no group has an owner by lock. */
-static void show_groups(struct json_object *result)
+void show_groups(const struct options *options, struct json_object *result)
 {
 	struct json_object *groups = answer_member(result, "groups");
 	char since[UNITS_MAX];
@@ -47,23 +47,6 @@ static void show_groups(struct json_object *result)
 		table_add(&table, answer_member(o, "reason") ? answer_string(o, "reason") : "-");
 	}
 	table_end(&table);
-}
-
-/* Groups that are always of this rblkd are in ana list alone. */
-int run_group_list(int argc, char **argv)
-{
-	static const struct one_call call = {
-		.usage =
-			{
-				.program = "rblkctl group list",
-				.summary =
-					"List the groups with owner: lock, and whether this rblkd is their owner or stands by.",
-			},
-		.method = "group_list",
-		.show = show_groups,
-	};
-
-	return run_one_call(&call, argc, argv);
 }
 
 /* ---- give ----------------------------------------------------------------------------------- */

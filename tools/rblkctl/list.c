@@ -143,62 +143,36 @@ static const struct kind {
 	{"portals", portal_titles, add_portal},
 };
 
-/* NULL: there is none, and the mistake is reported. */
-static const struct kind *find_kind(const char *name)
+/* Without a kind the first one. rblkd would refuse an unknown one, too, but guesses nothing. */
+int check_list(struct json_object *params)
 {
-	const char *names[ARRAY_LEN(kinds) + 1] = {NULL}, *guess;
+	const char *names[ARRAY_LEN(kinds) + 1] = {NULL}, *name = kinds[0].name, *guess;
 
+	if (answer_member(params, "what"))
+		name = answer_string(params, "what");
+	else
+		json_object_object_add(params, "what", json_object_new_string(name));
 	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
 		if (!strcmp(kinds[i].name, name))
-			return &kinds[i];
+			return EXIT_OK;
 		names[i] = kinds[i].name;
 	}
 	guess = conf_did_you_mean(name, names);
-	fail_with("rblkctl list", EXIT_USAGE, NULL, "there is no list of '%s'%s%s%s", name,
-		  guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
-	return NULL;
+	return fail_with("rblkctl list", EXIT_USAGE, NULL, "there is no list of '%s'%s%s%s", name,
+			 guess ? " (did you mean '" : "", guess ? guess : "", guess ? "'?)" : "");
 }
 
-static void print_table(const struct kind *kind, const struct options *options,
-			struct json_object *items)
+/* The answer has the list under the name of its kind. */
+void show_list(const struct options *options, struct json_object *result)
 {
+	const struct kind *kind = kinds;
+	struct json_object *items;
 	struct table table;
 
+	while (!(items = answer_member(result, kind->name)) && kind < &kinds[ARRAY_LEN(kinds) - 1])
+		kind++;
 	table_begin(&table, kind->titles);
-	for (size_t i = 0; i < json_object_array_length(items); i++)
+	for (size_t i = 0; items && i < json_object_array_length(items); i++)
 		kind->add(&table, options, json_object_array_get_idx(items, i));
 	table_end(&table);
-}
-
-int run_list(int argc, char **argv)
-{
-	static const struct args_usage usage = {
-		.program = "rblkctl list",
-		.positional = "[KIND]",
-		.summary =
-			"List subsystems (the default), namespaces, hosts, connections or portals.",
-		.max_positional = 1,
-	};
-	struct json_object *params, *result;
-	const struct kind *kind = &kinds[0];
-	struct options options;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
-
-	if (r >= 0)
-		return r;
-	if (first < argc)
-		kind = find_kind(argv[first]);
-	if (!kind)
-		return EXIT_USAGE;
-	params = json_object_new_object();
-	json_object_object_add(params, "what", json_object_new_string(kind->name));
-	r = client_call(&options, "list", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_table(kind, &options, answer_member(result, kind->name));
-	json_object_put(result);
-	return EXIT_OK;
 }

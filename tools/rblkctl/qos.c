@@ -159,31 +159,8 @@ int run_qos_list(int argc, char **argv)
 
 /* ---- set ------------------------------------------------------------------------------------ */
 
-/* NULL: *ret_wrong is not KEY=VALUE. Keys and values are checked by rblkd, by the same table as the
- * configuration file. */
-static struct json_object *make_params(const char *name, char **words, int n,
-				       const char **ret_wrong)
-{
-	struct json_object *params = json_object_new_object();
-	struct json_object *qos = json_object_new_object();
-
-	json_object_object_add(params, "name", json_object_new_string(name));
-	json_object_object_add(params, "qos", qos);
-	for (int i = 0; i < n; i++) {
-		char *value = strchr(words[i], '=');
-
-		if (!value) {
-			*ret_wrong = words[i];
-			json_object_put(params);
-			return NULL;
-		}
-		*value++ = '\0';
-		json_object_object_add(qos, words[i], json_object_new_string(value));
-	}
-	return params;
-}
-
-static void print_result(const struct options *options, struct json_object *result)
+/* The command takes effect at once, and lasts until rblkd reads its configuration again. */
+void show_qos_set(const struct options *options, struct json_object *result)
 {
 	static const char *const keys[] = {"read_bandwidth", "write_bandwidth"};
 	struct json_object *qos = answer_member(result, "qos");
@@ -198,37 +175,4 @@ static void print_result(const struct options *options, struct json_object *resu
 			       : "none");
 	printf(", burst %s, until the next apply or start: the file is not changed\n",
 	       units_format_duration(burst, answer_number(qos, "burst_ns")));
-}
-
-/* The command takes effect at once, and lasts until rblkd reads its configuration again. */
-int run_qos_set(int argc, char **argv)
-{
-	static const struct args_usage usage = {
-		.program = "rblkctl qos set",
-		.positional = "NQN/NSID|HOST KEY=VALUE...",
-		.summary =
-			"Set rate limits of a namespace or host: iops, read_bandwidth, write_bandwidth, burst; none removes a limit. The configuration file does not change.",
-		.min_positional = 2,
-		.max_positional = 5,
-	};
-	struct json_object *params, *result;
-	struct options options;
-	const char *wrong;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
-
-	if (r >= 0)
-		return r;
-	params = make_params(argv[first], argv + first + 1, argc - first - 1, &wrong);
-	if (!params)
-		return fail_with("rblkctl qos set", EXIT_USAGE, "such as iops=1000",
-				 "'%s' is not KEY=VALUE", wrong);
-	r = client_call(&options, "qos_set", params, &result);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON)
-		output_json(result);
-	else
-		print_result(&options, result);
-	json_object_put(result);
-	return EXIT_OK;
 }

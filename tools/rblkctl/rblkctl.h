@@ -21,28 +21,71 @@ struct options {
 	bool wants_bytes;
 };
 
-/* Each subcommand, as args_run_subcommand calls it. */
-int run_status(int argc, char **argv);
-int run_list(int argc, char **argv);
+/* What a word of the command line is, or becomes. */
+enum param_kind {
+	PARAM_TEXT,
+	PARAM_NUMBER,
+	PARAM_SIZE,
+	PARAM_TEXTS, /* all words that are left, as a list */
+	PARAM_PAIRS, /* the same, each KEY=VALUE, as an object */
+};
+
+struct param {
+	const char *key; /* of the call; NULL ends the list */
+	enum param_kind kind;
+	const char *word; /* in --help: "NSID" */
+	bool is_optional;
+	unsigned n_max; /* words of a list */
+};
+
+/* A subcommand: one that is a call of rblkd, or one with a function of its own. */
+struct command {
+	const char *name; /* "ana set"; NULL ends the table */
+	const char *help; /* in the list of all */
+	/* As args_run_subcommand calls it. NULL: a call, and the rest of the row describes it. */
+	int (*run)(int argc, char **argv);
+	const char *summary, *method;
+	struct param params[4];
+	struct arg options[2]; /* each a parameter of its name; .value is not used */
+	/* May refuse the parameters, or add to them: EXIT_OK, or the mistake is printed. */
+	int (*accept)(struct json_object *params);
+	/* Prints the answer as text; with -o json it is printed as it came. */
+	void (*show)(const struct options *options, struct json_object *result);
+	/* The exit code that the answer stands for; NULL: EXIT_OK. */
+	int (*code)(struct json_object *result);
+};
+
+/* row: a struct command that is a call. Parses the command line, calls, shows. An exit code;
+ * mistakes and failures are printed. */
+int call_run(const void *row, int argc, char **argv);
+
+/* ---- what the rows name ---- */
+
 int run_stats(int argc, char **argv);
-int run_ns_resize(int argc, char **argv);
-int run_capsules(int argc, char **argv);
 int run_capture(int argc, char **argv);
-int run_clear(int argc, char **argv);
 int run_diff(int argc, char **argv);
 int run_apply(int argc, char **argv);
 int run_drain(int argc, char **argv);
-int run_ana_list(int argc, char **argv);
-int run_ana_set(int argc, char **argv);
 int run_qos_list(int argc, char **argv);
-int run_qos_set(int argc, char **argv);
-int run_host_disconnect(int argc, char **argv);
-int run_registrant_list(int argc, char **argv);
 int run_registrant_drop(int argc, char **argv);
-int run_group_list(int argc, char **argv);
 int run_group_give(int argc, char **argv);
 int run_upgrade(int argc, char **argv);
 int run_gen_key(int argc, char **argv);
+int check_list(struct json_object *params);
+int code_of_status(struct json_object *status);
+void show_status(const struct options *options, struct json_object *status);
+void show_list(const struct options *options, struct json_object *result);
+void show_capsules(const struct options *options, struct json_object *result);
+void show_cleared(const struct options *options, struct json_object *result);
+void show_resized(const struct options *options, struct json_object *result);
+void show_ana(const struct options *options, struct json_object *result);
+void show_ana_set(const struct options *options, struct json_object *result);
+void show_qos_set(const struct options *options, struct json_object *result);
+void show_ended(const struct options *options, struct json_object *result);
+void show_registrants(const struct options *options, struct json_object *result);
+void show_groups(const struct options *options, struct json_object *result);
+
+/* ---- shared ---- */
 
 /* Fills options and the first positional argument; returns as args_parse does. */
 int options_parse(const struct args_usage *usage, int argc, char **argv,
@@ -51,16 +94,6 @@ int options_parse(const struct args_usage *usage, int argc, char **argv,
 /* The same with more options. */
 int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
 		       int argc, char **argv, struct options *ret_options, int *ret_positional);
-
-/* A subcommand that is one call: its argument, if it is given, goes by this key. */
-struct one_call {
-	struct args_usage usage;
-	const char *method, *key;
-	/* Prints the answer as text; with -o json it is printed as it came. */
-	void (*show)(struct json_object *result);
-};
-/* Parses the command line, calls and shows. An exit code; mistakes and failures are printed. */
-int run_one_call(const struct one_call *call, int argc, char **argv);
 
 /* Calls rblkd and blocks for its answer; takes params, which may be NULL. EXIT_OK with *ret_result,
  * which the caller puts; or an exit code, and the error is printed. */

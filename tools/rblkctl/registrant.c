@@ -34,7 +34,7 @@ static void add_row(struct table *table, struct json_object *o)
 }
 
 /* Without a registrant only the titles, as of every list. */
-static void show_registrants(struct json_object *result)
+void show_registrants(const struct options *options, struct json_object *result)
 {
 	struct json_object *registrants = answer_member(result, "registrants");
 	struct table table;
@@ -43,26 +43,6 @@ static void show_registrants(struct json_object *result)
 	for (size_t i = 0; i < json_object_array_length(registrants); i++)
 		add_row(&table, json_object_array_get_idx(registrants, i));
 	table_end(&table);
-}
-
-/* A subsystem or namespace that does not exist is an error (4); one without registrants is not. */
-int run_registrant_list(int argc, char **argv)
-{
-	static const struct one_call call = {
-		.usage =
-			{
-				.program = "rblkctl registrant list",
-				.positional = "[NQN[/NSID]]",
-				.summary =
-					"List the hosts that have registered for reservations: at all namespaces, at those of a subsystem, or at one.",
-				.max_positional = 1,
-			},
-		.method = "registrant_list",
-		.key = "name",
-		.show = show_registrants,
-	};
-
-	return run_one_call(&call, argc, argv);
 }
 
 /* ---- drop ----------------------------------------------------------------------------------- */

@@ -355,61 +355,50 @@ static void print_smart(struct json_object *smart)
 		printf("\nSMART counters begin with this start: there is no state_directory\n");
 }
 
-/*
- * Problems come below the tables, each with what to do about it: they are rare, and the end of the
- * output is what a terminal shows. The exit code is that of the state, so a script needs no text.
- */
-int run_status(int argc, char **argv)
+/* Each problem that rblkd counts, and what to do about it. */
+static void print_problems(struct json_object *status)
 {
-	static const struct args_usage usage = {
-		.program = "rblkctl status",
-		.summary =
-			"Show the status and problems of rblkd. Exits with 6 if there is a problem.",
+	static const struct {
+		const char *key, *text;
+	} problems[] = {
+		{"unkept_namespaces",
+		 "namespaces may be kept wrongly: the log says where, and what to do"},
+		{"refusing_namespaces",
+		 "namespaces refused commands: their state was not kept or read (see the log)"},
+		{"defects",
+		 "queues were ended by defects of rblkd: see the log, report them, restart rblkd"},
+		{"degraded_namespaces",
+		 "namespaces are degraded by errors of their disks: rblkctl clear, when you know of them"},
 	};
-	struct options options;
-	struct json_object *status;
-	bool is_well;
-	int first, r = options_parse(&usage, argc, argv, &options, &first);
 
-	if (r >= 0)
-		return r;
-	r = client_call(&options, "status", NULL, &status);
-	if (r != EXIT_OK)
-		return r;
-	if (options.output == OUTPUT_JSON) {
-		output_json(status);
-	} else {
-		print_summary(status);
-		print_uses(status);
-		print_portals(answer_member(status, "portals"));
-		print_errors(answer_member(status, "errors"));
-		print_durability(answer_member(status, "durability"));
-		print_stores(answer_member(status, "stores"));
-		print_fencing(answer_member(status, "fencing"));
-		print_upgrade(answer_member(status, "upgrade"));
-		print_smart(answer_member(status, "smart"));
-		print_holders(&options, answer_member(status, "holders"));
-		if (answer_number(status, "failed_namespaces"))
-			printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",
-			       answer_number(status, "failed_namespaces"));
-		if (answer_number(status, "unkept_namespaces"))
-			printf("%" PRIu64
-			       " namespaces may be kept wrongly: the log says where, and what to do\n",
-			       answer_number(status, "unkept_namespaces"));
-		if (answer_number(status, "refusing_namespaces"))
-			printf("%" PRIu64
-			       " namespaces refused commands: their state was not kept or read (see the log)\n",
-			       answer_number(status, "refusing_namespaces"));
-		if (answer_number(status, "defects"))
-			printf("%" PRIu64
-			       " queues were ended by defects of rblkd: see the log, report them, restart rblkd\n",
-			       answer_number(status, "defects"));
-		if (answer_number(status, "degraded_namespaces"))
-			printf("%" PRIu64
-			       " namespaces are degraded by errors of their disks: rblkctl clear, when you know of them\n",
-			       answer_number(status, "degraded_namespaces"));
-	}
-	is_well = !strcmp(answer_string(status, "state"), "ok");
-	json_object_put(status);
-	return is_well ? EXIT_OK : EXIT_PARTIAL;
+	if (answer_number(status, "failed_namespaces"))
+		printf("failed namespaces: %" PRIu64 " (rblkctl list namespaces)\n",
+		       answer_number(status, "failed_namespaces"));
+	for (unsigned i = 0; i < ARRAY_LEN(problems); i++)
+		if (answer_number(status, problems[i].key))
+			printf("%" PRIu64 " %s\n", answer_number(status, problems[i].key),
+			       problems[i].text);
+}
+
+/* Problems come below the tables, each with what to do about it: they are rare, and the end of the
+ * output is what a terminal shows. */
+void show_status(const struct options *options, struct json_object *status)
+{
+	print_summary(status);
+	print_uses(status);
+	print_portals(answer_member(status, "portals"));
+	print_errors(answer_member(status, "errors"));
+	print_durability(answer_member(status, "durability"));
+	print_stores(answer_member(status, "stores"));
+	print_fencing(answer_member(status, "fencing"));
+	print_upgrade(answer_member(status, "upgrade"));
+	print_smart(answer_member(status, "smart"));
+	print_holders(options, answer_member(status, "holders"));
+	print_problems(status);
+}
+
+/* That of the state, so a script needs no text. */
+int code_of_status(struct json_object *status)
+{
+	return !strcmp(answer_string(status, "state"), "ok") ? EXIT_OK : EXIT_PARTIAL;
 }

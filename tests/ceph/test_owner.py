@@ -38,7 +38,7 @@ class Member(GroupMember):
         super().__init__(one, [f"nsid: {i}, rbd: {image}, ceph_conf: {CLUSTER.conf}{more if i > 1 else ', ' + LASTING}"
                                for i, image in enumerate(images, 1)],
                          subsystem_extra=f"allow_any_host: true\n    ana_groups: [{{id: 1, owner: lock, lease: {LEASE_S}s}}]",
-                         extra=f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
+                         extra=f"log: {{level: debug}}\ncontroller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
 
     def start(self):
         if not self.group_of_sockets:
@@ -113,6 +113,12 @@ def check_owner(owner, other):
 def taken_over(other, since):
     wait_until(other.is_owner, "the other is the owner")
     print(f"# owner after {time.monotonic() - since:.2f} s, lease {LEASE_S} s", flush=True)
+
+
+def check_patience(other):
+    """That it has waited for the whole lease, by its own clock, before it fenced another one."""
+    waited = [int(ms) for ms in re.findall(r"it is to be fenced, (\d+) ms after", other.read_log())]
+    expect(waited and min(waited) >= LEASE_S * 1000, f"ms without a renewal before it was fenced: {waited}")
 
 
 def blocklist():
@@ -200,6 +206,7 @@ def stopped(scratch):
     with one.standing_still():
         taken_over(other, since)
         expect("it has not renewed its lease" in other.read_log(), "why it was fenced")
+        check_patience(other)
         goes_on(process, volume)
     wait_until(one.stands_by, "it stands by")
     expect_equal(one.group()["times_lost"], 1, "times lost")
@@ -306,11 +313,13 @@ def cut_off(scratch):
     one, other = members(scratch, images("cut"), group=CUT_OFF)
     volume = attach(one, other)
     process = begin(scratch, volume)
+    ports = daemon_ports()  # a second, on a busy machine
     since = time.monotonic()
-    done = cut(daemon_ports())
+    done = cut(ports)
     expect_equal(done.returncode, 0, f"exit status of nft: {done.stderr}")
     try:
         taken_over(other, since)
+        check_patience(other)
         wait_until(lambda: one.group()["times_lost"] == 1, "it gives up by itself")
         goes_on(process, volume)
     finally:

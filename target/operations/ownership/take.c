@@ -74,16 +74,29 @@ static int open_store(struct group *group, const struct config_namespace *config
 			    how.path);
 }
 
+static bool is_to_wait(int r)
+{
+	return r == -EBUSY || r == -EINPROGRESS;
+}
+
+/* The first store decides on the owner. An rblkd that has it waits for all others at the same time,
+ * as each may take long to open. */
 static int open_stores(struct group *group)
 {
 	const struct config_subsystem *subsystem = group_config(group);
 	bool is_empty = true;
 	int r = 0;
 
-	for (struct namespace_at at = {0}; r == 0 && group_next(group, &at);) {
+	for (struct namespace_at at = {0}; group_next(group, &at);) {
+		int one = 0;
+
 		is_empty = false;
 		if (backend_stands_by(at.ns->backend) && !has_store(group, at.ns->nsid))
-			r = open_store(group, config_find_namespace(subsystem, at.ns->nsid));
+			one = open_store(group, config_find_namespace(subsystem, at.ns->nsid));
+		if (one < 0)
+			r = one;
+		if (one < 0 && (!group->n_stores || !is_to_wait(one)))
+			break;
 	}
 	return is_empty ? -ENOENT : r;
 }

@@ -18,7 +18,8 @@
  * done before all that this client does, or never.
  *
  * Time is this machine's, from when a line was seen for the first time. While this client cannot
- * read lines it believes nothing, and afterwards begins to count anew.
+ * read lines it believes nothing: that time does not count. The look that may find the lease over
+ * begins just when it is, and the one after a break at once.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -56,7 +57,8 @@ struct stander {
 	/* The holder as it was seen last */
 	struct locker holder;
 	char line[LEASE_LINE_BYTES];
-	uint64_t since_ns, read_ns; /* the line is there; the latest time it was */
+	uint64_t since_ns, read_ns; /* the line counts from here; the latest time it was there */
+	uint64_t end_ns;	    /* when its lease is over if it stays; 0: not known */
 
 	int result; /* what it waits for */
 	struct error why;
@@ -115,14 +117,25 @@ static bool goes_on(struct stander *s)
 }
 
 /* False: nothing asks any more. */
-static bool pause_for(struct stander *s, uint64_t ms)
+static bool pause_until(struct stander *s, uint64_t end_ns)
 {
-	for (uint64_t done = 0; done < ms; done += STEP_MS) {
+	for (uint64_t now_ns; (now_ns = rbd_host->now_ns()) < end_ns;) {
 		if (!goes_on(s))
 			return false;
-		rbd_host->sleep_ns(STEP_MS * NSEC_PER_MSEC);
+		rbd_host->sleep_ns(MIN(end_ns - now_ns, STEP_MS * NSEC_PER_MSEC));
 	}
 	return goes_on(s);
+}
+
+/* Where the time of a take-over goes. */
+static void note_step(const struct stander *s, const char *step)
+{
+	uint64_t ms = (rbd_host->now_ns() - s->since_ns) / NSEC_PER_MSEC;
+
+	if (s->since_ns)
+		rbd_host->write_log(LOG_DEBUG,
+				    "%s: %s, %llu ms after the last renewal that was seen",
+				    s->config->path, step, (unsigned long long)ms);
 }
 
 /* ---- the way to the cluster ----------------------------------------------------------------- */
@@ -207,26 +220,29 @@ static int find_locker(struct stander *s, struct locker *ret_locker)
 	return n < 0 ? (int)n : n > 0;
 }
 
-/* The line is another one, or was not seen for so long that another one may have been there. */
-static bool must_count_anew(const struct stander *s, const struct locker *locker,
-			    const struct lease_line *line, uint64_t asked_ns)
+static bool is_another(const struct stander *s, const struct locker *locker,
+		       const struct lease_line *line)
 {
-	return strcmp(s->holder.address, locker->address) != 0 ||
-	       strcmp(s->line, line->text) != 0 || asked_ns - s->read_ns > line->length_ns / 2;
+	return strcmp(s->holder.address, locker->address) != 0 || strcmp(s->line, line->text) != 0;
 }
 
+/* Whether the line was there for the whole lease. The time between two reads that are far apart
+ * does not count: what kept this client from reading may have kept the owner from writing. */
 static bool is_silent(struct stander *s, const struct locker *locker, const struct lease_line *line,
 		      uint64_t asked_ns)
 {
-	bool is_anew = must_count_anew(s, locker, line, asked_ns);
+	uint64_t now_ns = rbd_host->now_ns();
 
-	s->read_ns = rbd_host->now_ns();
-	if (is_anew) {
+	if (is_another(s, locker, line)) {
 		s->holder = *locker;
 		memcpy(s->line, line->text, sizeof(s->line));
-		s->since_ns = s->read_ns;
+		s->since_ns = now_ns;
+	} else if (asked_ns - s->read_ns > line->length_ns / 2) {
+		s->since_ns += now_ns - s->read_ns;
 	}
-	return !is_anew && asked_ns - s->since_ns >= line->length_ns;
+	s->read_ns = now_ns;
+	s->end_ns = s->since_ns + line->length_ns;
+	return asked_ns >= s->end_ns;
 }
 
 /* Why the holder may be fenced; NULL, and s->why: it may not. */
@@ -236,6 +252,7 @@ static const char *judge(struct stander *s, const struct locker *locker, uint64_
 	struct lease_line line;
 	int r = lease_read(s->look.pool, s->look.object, locker->address, &line);
 
+	s->end_ns = 0;
 	if (r == -ENOENT || r == -EBADMSG) {
 		wait_for(
 			s, -EBUSY,
@@ -268,29 +285,35 @@ static int fence(struct stander *s, const struct locker *locker, const char *why
 		return rados_wait_for_latest_osdmap(handle);
 	rbd_host->write_log(LOG_WARN, "%s: its owner %s at %s is fenced: %s", s->config->path,
 			    locker->client, locker->address, why);
+	note_step(s, "it is to be fenced");
 	snprintf(address, sizeof(address), "%s", locker->address);
 	r = rados_blocklist_add(handle, address, FENCED_FOR_S);
 	if (r == 0)
 		r = rados_wait_for_latest_osdmap(handle);
+	note_step(s, "it is fenced");
 	if (r == 0)
 		note_fenced(locker->address);
 	return r;
 }
 
-/* -ENOENT: it has released its lock, or another client is faster. */
-static void fence_and_break(struct stander *s, const struct locker *locker, const char *why)
+/* -ERESTART: look again at once; or another -errno. -ENOENT of the break: it has released its lock,
+ * or another client is faster. */
+static int fence_and_break(struct stander *s, const struct locker *locker, const char *why)
 {
 	int r = fence(s, locker, why);
 
 	if (r < 0) {
 		note_error(s, r, "fence its owner");
-		return;
+		return -EAGAIN;
 	}
 	r = rados_break_lock(s->look.pool, s->look.header, LOCK, locker->client, locker->cookie);
-	if (r < 0 && r != -ENOENT)
+	note_step(s, "its lock is broken");
+	if (r < 0 && r != -ENOENT) {
 		note_error(s, r, "break the lock of its owner");
-	else
-		lease_forget(s->look.pool, s->look.object, locker->address);
+		return -EAGAIN;
+	}
+	lease_forget(s->look.pool, s->look.object, locker->address);
+	return -ERESTART;
 }
 
 /* ---- taking --------------------------------------------------------------------------------- */
@@ -316,6 +339,7 @@ static int acquire(struct stander *s)
 	if (r < 0)
 		return note_error(s, r, "announce itself as its owner");
 	r = image_open(s->image, s->config, &s->why);
+	note_step(s, "its image is open");
 	if (r == 0)
 		r = begin_lease(s);
 	if (r == 0)
@@ -328,7 +352,7 @@ static int acquire(struct stander *s)
 	return r;
 }
 
-/* 0: it is the owner; -EAGAIN: look again soon; or -errno. */
+/* 0: it is the owner; -ERESTART, -EAGAIN: look again at once, or soon; or -errno. */
 static int look(struct stander *s, uint64_t *ret_length_ns)
 {
 	struct locker locker;
@@ -349,19 +373,29 @@ static int look(struct stander *s, uint64_t *ret_length_ns)
 	why = is_fenced(locker.address) ? "" : judge(s, &locker, ret_length_ns);
 	if (!why)
 		return s->result;
-	fence_and_break(s, &locker, why);
-	return -EAGAIN;
+	return fence_and_break(s, &locker, why);
 }
 
 static uint64_t pause_after(int r, uint64_t length_ns)
 {
 	uint64_t ms = length_ns / NSEC_PER_MSEC / LOOKS;
 
+	if (r == -ERESTART)
+		return 0;
 	if (r == -EAGAIN)
 		return STEP_MS;
 	if (r != -EBUSY)
 		return AGAIN_MS;
 	return MAX(MIN(ms, (uint64_t)LOOK_MOST_MS), (uint64_t)LOOK_LEAST_MS);
+}
+
+/* When to look again: not after the moment at which the lease that was read ends. */
+static uint64_t next_look_ns(const struct stander *s, int r, uint64_t length_ns)
+{
+	uint64_t now_ns = rbd_host->now_ns();
+	uint64_t next_ns = now_ns + pause_after(r, length_ns) * NSEC_PER_MSEC;
+
+	return r == -EBUSY && s->end_ns > now_ns ? MIN(next_ns, s->end_ns) : next_ns;
 }
 
 int stand_by_for_image(struct image *image, const struct backend_config *config,
@@ -379,7 +413,7 @@ int stand_by_for_image(struct image *image, const struct backend_config *config,
 		r = attach(&s);
 		if (r == 0)
 			r = look(&s, &length_ns);
-	} while (r < 0 && pause_for(&s, pause_after(r, length_ns)));
+	} while (r < 0 && pause_until(&s, next_look_ns(&s, r, length_ns)));
 	detach(&s);
 	return r < 0 ? -ECANCELED : 0;
 }

@@ -127,6 +127,28 @@ def blocklist():
     return {address: int(year) for address, year in re.findall(r"^(\S+:\d+/\d+) (\d{4})", said, re.M)}
 
 
+def this_year():
+    return time.gmtime().tm_year
+
+
+def check_stays(addresses):
+    """None of them ends while a process may go on."""
+    years = [year for address, year in blocklist().items() if address in addresses]
+    expect(len(years) == len(addresses) and min(years) >= this_year() + 9, f"entries that end soon: {years}")
+
+
+def fenced_clients(image):
+    """Of the records beside it."""
+    number = re.search(r"id: (\w+)", CLUSTER.rbd("info", image).stdout).group(1)
+    keys = CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "listomapkeys", f"rblk.state.{number}").stdout
+    return set(re.findall(r"^fenced#(\S+)$", keys, re.M))
+
+
+def let_remove_entries():
+    CLUSTER.ceph("auth", "caps", "client.rblk", "osd", "profile rbd", "mon",
+                 'profile rbd, allow command "osd blocklist" with blocklistop=rm')
+
+
 # ---- cases --------------------------------------------------------------------------------------
 
 def stands_by_without_a_watch(scratch):
@@ -178,7 +200,8 @@ def ended(scratch):
 
 def killed(scratch):
     """Its process is gone: the other one does not wait for the lease. Two images, one client."""
-    one, other = members(scratch, images("killed", 2))
+    names = images("killed", 2)
+    one, other = members(scratch, names)
     volume = attach(one, other)
     process = begin(scratch, volume)
     before, since = blocklist(), time.monotonic()
@@ -191,6 +214,9 @@ def killed(scratch):
     expect("its process has ended" in other.read_log(), "why it was fenced")
     one.start()
     check_owner(other, one)
+    wait_until(lambda: "cannot be removed from the blocklist: Permission denied" in one.read_log(), "the log says what to do")
+    check_stays(added)
+    expect_equal(fenced_clients(names[0]), set(added), "records of clients that were fenced")
     finish(process, volume)
     one.stop()
     other.stop()
@@ -199,7 +225,10 @@ def killed(scratch):
 def stopped(scratch):
     """Another one has its lock and newer data; when it goes on, none of its writes lands. It stands by with a new client,
     and becomes the owner again."""
-    one, other = members(scratch, images("stopped"))
+    let_remove_entries()
+    names = images("stopped")
+    one, other = members(scratch, names)
+    before = blocklist()
     volume = attach(one, other)
     process = begin(scratch, volume)
     since = time.monotonic()
@@ -208,7 +237,11 @@ def stopped(scratch):
         expect("it has not renewed its lease" in other.read_log(), "why it was fenced")
         check_patience(other)
         goes_on(process, volume)
+        added = set(blocklist()) - set(before)
+        expect_equal(len(added), 1, "clients that were fenced")
     wait_until(one.stands_by, "it stands by")
+    wait_until(lambda: not added & set(blocklist()), "its old client is removed from the blocklist")
+    wait_until(lambda: not fenced_clients(names[0]), "so is the record")
     expect_equal(one.group()["times_lost"], 1, "times lost")
     goes_on(process, volume)
     wait_until(lambda: volume.answer().get("paths_live") == 2, "both paths are live")
@@ -276,12 +309,19 @@ def lock_is_taken_away(scratch):
 
 def race(scratch):
     """Two stand by, and one of them is the owner next; the other one stands by for that one."""
+    let_remove_entries()
     one, *others = members(scratch, images("race"), n=3)
+    before = blocklist()
     with one.standing_still():
         wait_until(lambda: any(other.is_owner() for other in others), "one of them is the owner")
         owner, other = sorted(others, key=lambda member: not member.is_owner())
         wait_until(other.stands_by, "the other one stands by")
         expect_equal((owner.is_owner(), other.group()["times_taken"]), (True, 0), "one owner")
+        added = set(blocklist()) - set(before)
+        other.stop()
+        other.start()
+        wait_until(other.stands_by, "it has looked at the record of one that stands still")
+        check_stays(added)
     wait_until(one.stands_by, "so does the one from before")
     for member in (other, one, owner):
         member.stop()
@@ -381,6 +421,8 @@ def main():
         print("# not run: cut_off, as nft cannot drop packets here")
     wanted = os.environ.get("RBLK_CASES", "").split()
     with CLUSTER:
+        with open(CLUSTER.conf, "a", encoding="ascii") as f:
+            f.write("[client.rblk]\nmon_osd_blocklist_default_expire = 0\n")  # no hour after a client is over
         run_cases([(f.__name__, f) for f in cases if not wanted or f.__name__ in wanted])
 
 

@@ -53,6 +53,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a state, or must_end */
 	struct list clusters;
+	char **ended; /* addresses of connections that were lost, and are closed */
+	unsigned n_ended;
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.changed = PTHREAD_COND_INITIALIZER,
@@ -374,13 +376,63 @@ struct cluster *cluster_get(const struct backend_config *config, struct error *e
 	return is_refused ? NULL : cluster;
 }
 
+/* Without memory it is not known: nothing follows from that. */
+static void note_ended(const char *address)
+{
+	char *copy = strdup(address);
+	char **more;
+
+	pthread_mutex_lock(&all.lock);
+	more = copy ? realloc(all.ended, (all.n_ended + 1) * sizeof(*all.ended)) : NULL;
+	if (more) {
+		all.ended = more;
+		all.ended[all.n_ended++] = copy;
+	}
+	pthread_mutex_unlock(&all.lock);
+	if (!more)
+		free(copy);
+}
+
+bool cluster_has_ended(const char *address)
+{
+	bool has_ended = false;
+
+	pthread_mutex_lock(&all.lock);
+	for (unsigned i = 0; i < all.n_ended; i++)
+		has_ended |= !strcmp(all.ended[i], address);
+	pthread_mutex_unlock(&all.lock);
+	return has_ended;
+}
+
+unsigned cluster_n_ended(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&all.lock);
+	n = all.n_ended;
+	pthread_mutex_unlock(&all.lock);
+	return n;
+}
+
+static void disconnect(struct cluster *cluster)
+{
+	char *address = NULL;
+
+	if (cluster->is_lost && rados_getaddrs(cluster->handle, &address) < 0)
+		address = NULL;
+	rados_shutdown(cluster->handle);
+	if (address)
+		note_ended(address);
+	rados_buffer_free(address);
+}
+
 /* The last reference is gone, and the list has it no more. */
 static void end_cluster(struct cluster *cluster)
 {
 	if (cluster->has_watcher)
 		pthread_join(cluster->watcher, NULL);
 	if (cluster->state == CONNECTED)
-		rados_shutdown(cluster->handle);
+		disconnect(cluster);
 	free_cluster(cluster);
 }
 

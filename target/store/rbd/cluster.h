@@ -47,3 +47,8 @@ bool cluster_health(struct cluster *cluster, char *text, size_t n);
 void cluster_lose(struct cluster *cluster);
 /* Any thread. */
 bool cluster_is_lost(struct cluster *cluster);
+/* Whether this process had a connection of that address, which was lost, and has closed it. Any
+ * thread. */
+bool cluster_has_ended(const char *address);
+/* How many of these there are. Any thread. */
+unsigned cluster_n_ended(void);

@@ -123,20 +123,61 @@ int lease_announce(rados_ioctx_t pool, const char *object, const char *address, 
 	return r;
 }
 
-void lease_forget(rados_ioctx_t pool, const char *object, const char *address)
+static void make_fenced_key(char key[KEY_BYTES], const char *address)
 {
-	char key[KEY_BYTES];
-	const char *keys[] = {key};
-	size_t n_key;
+	snprintf(key, KEY_BYTES, LEASE_FENCED "%s", address);
+}
+
+/* text: what `to` has from then on; NULL: it is not there. */
+static void replace(rados_ioctx_t pool, const char *object, const char *key, const char *to,
+		    const char *text)
+{
 	rados_write_op_t op = rados_create_write_op();
+	size_t n_key = strlen(key), n_to = strlen(to), n_text = text ? strlen(text) : 0;
 
 	if (!op)
 		return;
-	make_key(key, address);
-	n_key = strlen(key);
-	rados_write_op_omap_rm_keys2(op, keys, &n_key, 1);
+	rados_write_op_omap_rm_keys2(op, &key, &n_key, 1);
+	if (text)
+		rados_write_op_omap_set2(op, &to, &text, &n_to, &n_text, 1);
 	(void)rados_write_op_operate(op, pool, object, NULL, 0); /* no harm: its client is over */
 	rados_release_write_op(op);
+}
+
+void lease_forget(rados_ioctx_t pool, const char *object, const char *address)
+{
+	char key[KEY_BYTES];
+
+	make_key(key, address);
+	replace(pool, object, key, "", NULL);
+}
+
+void lease_note_fenced(rados_ioctx_t pool, const char *object, const char *address,
+		       const char *text)
+{
+	char key[KEY_BYTES], to[KEY_BYTES];
+
+	make_key(key, address);
+	make_fenced_key(to, address);
+	replace(pool, object, key, to, text);
+}
+
+void lease_forget_fenced(rados_ioctx_t pool, const char *object, const char *address)
+{
+	char key[KEY_BYTES];
+
+	make_fenced_key(key, address);
+	replace(pool, object, key, "", NULL);
+}
+
+const char *lease_fenced_address(const char *key, size_t n_key)
+{
+	size_t n = strlen(LEASE_FENCED);
+
+	if (n_key <= n || n_key >= KEY_BYTES || strlen(key) != n_key ||
+	    memcmp(key, LEASE_FENCED, n) != 0)
+		return NULL;
+	return key + n;
 }
 
 static int take_line(rados_omap_iter_t found, struct lease_line *line)

@@ -16,6 +16,8 @@
 struct image;
 struct lease;
 
+#define LEASE_FENCED "fenced#" /* and an address: a key */
+
 enum {
 	LEASE_ADDRESS_BYTES = 128,
 	LEASE_LINE_BYTES = 256,
@@ -36,6 +38,12 @@ struct lease_line {
 int lease_announce(rados_ioctx_t pool, const char *object, const char *address, uint64_t length_ns);
 /* Removes its line, if there is one. */
 void lease_forget(rados_ioctx_t pool, const char *object, const char *address);
+/* Its client was fenced: another key has its line from now on, for entries.h. */
+void lease_note_fenced(rados_ioctx_t pool, const char *object, const char *address,
+		       const char *text);
+void lease_forget_fenced(rados_ioctx_t pool, const char *object, const char *address);
+/* The address in such a key; NULL: it is another key. Pure. */
+const char *lease_fenced_address(const char *key, size_t n_key);
 /* 0; -ENOENT: that client has none; -EBADMSG: no rblkd writes such a line; or -errno. */
 int lease_read(rados_ioctx_t pool, const char *object, const char *address,
 	       struct lease_line *ret_line);

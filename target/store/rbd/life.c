@@ -86,6 +86,21 @@ bool life_parse(const char *text, struct life *ret_life, const char **ret_rest)
 	return true;
 }
 
+/* False: nothing can be known of it here. */
+static bool is_of_here(const struct life *life, const struct life *own)
+{
+	return strcmp(own->boot, "-") != 0 && !strcmp(own->boot, life->boot) &&
+	       own->pids == life->pids;
+}
+
+bool life_is_own(const struct life *life)
+{
+	struct life own;
+
+	life_read_own(&own);
+	return is_of_here(life, &own) && own.pid == life->pid && own.start == life->start;
+}
+
 bool life_is_over(const struct life *life)
 {
 	struct life own;
@@ -93,7 +108,7 @@ bool life_is_over(const struct life *life)
 	char state;
 
 	life_read_own(&own);
-	if (!strcmp(own.boot, "-") || strcmp(own.boot, life->boot) != 0 || own.pids != life->pids)
+	if (!is_of_here(life, &own))
 		return false;
 	if (!read_stat(life->pid, &state, &start))
 		return true;

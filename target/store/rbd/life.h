@@ -26,6 +26,8 @@ void life_format(const struct life *life, char text[LIFE_TEXT_BYTES]);
 /* Reads it from the beginning of a text, which may be of a stranger. False: there is none. Pure;
  * *ret_rest is what follows. */
 bool life_parse(const char *text, struct life *ret_life, const char **ret_rest);
+/* Whether it is this process's. Any thread. */
+bool life_is_own(const struct life *life);
 /* Whether it was of this machine and PID namespace, and no such process is there any more. Any
  * thread. */
 bool life_is_over(const struct life *life);

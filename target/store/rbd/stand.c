@@ -22,6 +22,7 @@
  * begins just when it is, and the one after a break at once.
  */
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +31,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "target/store/rbd/entries.h"
 #include "target/store/rbd/stand.h"
 
 enum {
@@ -58,6 +60,8 @@ struct stander {
 	struct locker holder;
 	char line[LEASE_LINE_BYTES];
 	uint64_t since_ns, read_ns; /* the line counts from here; the latest time it was there */
+	unsigned n_ended;	    /* clients that had ended when entries were looked at */
+	uint64_t entries_ns;	    /* when to do that again, in any case */
 	uint64_t end_ns;	    /* when its lease is over if it stays; 0: not known */
 
 	int result; /* what it waits for */
@@ -144,6 +148,7 @@ static void detach(struct stander *s)
 {
 	image_release(&s->look);
 	s->holder = (struct locker){0};
+	s->n_ended = UINT_MAX;
 }
 
 /* The names, and the connection, which stays. */
@@ -245,12 +250,11 @@ static bool is_silent(struct stander *s, const struct locker *locker, const stru
 	return asked_ns >= s->end_ns;
 }
 
-/* Why the holder may be fenced; NULL, and s->why: it may not. */
-static const char *judge(struct stander *s, const struct locker *locker, uint64_t *ret_length_ns)
+/* Why the holder may be fenced, and its line; NULL, and s->why: it may not. */
+static const char *judge(struct stander *s, const struct locker *locker, struct lease_line *line)
 {
 	uint64_t asked_ns = rbd_host->now_ns();
-	struct lease_line line;
-	int r = lease_read(s->look.pool, s->look.object, locker->address, &line);
+	int r = lease_read(s->look.pool, s->look.object, locker->address, line);
 
 	s->end_ns = 0;
 	if (r == -ENOENT || r == -EBADMSG) {
@@ -264,12 +268,11 @@ static const char *judge(struct stander *s, const struct locker *locker, uint64_
 		note_error(s, r, "read the lease of its owner");
 		return NULL;
 	}
-	*ret_length_ns = line.length_ns;
 	wait_for(s, -EBUSY, "is in use by another rblkd: %s at %s", locker->client,
 		 locker->address);
-	if (life_is_over(&line.life))
+	if (life_is_over(&line->life))
 		return "its process has ended";
-	return is_silent(s, locker, &line, asked_ns) ? "it has not renewed its lease" : NULL;
+	return is_silent(s, locker, line, asked_ns) ? "it has not renewed its lease" : NULL;
 }
 
 /* ---- fencing -------------------------------------------------------------------------------- */
@@ -296,9 +299,10 @@ static int fence(struct stander *s, const struct locker *locker, const char *why
 	return r;
 }
 
-/* -ERESTART: look again at once; or another -errno. -ENOENT of the break: it has released its lock,
+/* line: "": it was fenced for another image. -ERESTART: look again at once; or another -errno. -ENOENT of the break: it has released its lock,
  * or another client is faster. */
-static int fence_and_break(struct stander *s, const struct locker *locker, const char *why)
+static int fence_and_break(struct stander *s, const struct locker *locker, const char *line,
+			   const char *why)
 {
 	int r = fence(s, locker, why);
 
@@ -312,7 +316,10 @@ static int fence_and_break(struct stander *s, const struct locker *locker, const
 		note_error(s, r, "break the lock of its owner");
 		return -EAGAIN;
 	}
-	lease_forget(s->look.pool, s->look.object, locker->address);
+	if (*line)
+		lease_note_fenced(s->look.pool, s->look.object, locker->address, line);
+	else
+		lease_forget(s->look.pool, s->look.object, locker->address);
 	return -ERESTART;
 }
 
@@ -353,8 +360,9 @@ static int acquire(struct stander *s)
 }
 
 /* 0: it is the owner; -ERESTART, -EAGAIN: look again at once, or soon; or -errno. */
-static int look(struct stander *s, uint64_t *ret_length_ns)
+static int look(struct stander *s, uint64_t *length_ns)
 {
+	struct lease_line line = {.text = "", .length_ns = *length_ns};
 	struct locker locker;
 	const char *why;
 	int r = find_locker(s, &locker);
@@ -370,10 +378,11 @@ static int look(struct stander *s, uint64_t *ret_length_ns)
 	if (!image_lock_is_automatic(locker.cookie))
 		return wait_for(s, -EBUSY, "is locked by %s at %s as %s (rbd lock ls %s)",
 				locker.client, locker.address, locker.cookie, s->config->path);
-	why = is_fenced(locker.address) ? "" : judge(s, &locker, ret_length_ns);
-	if (!why)
-		return s->result;
-	return fence_and_break(s, &locker, why);
+	if (is_fenced(locker.address))
+		return fence_and_break(s, &locker, "", "");
+	why = judge(s, &locker, &line);
+	*length_ns = line.length_ns;
+	return why ? fence_and_break(s, &locker, line.text, why) : s->result;
 }
 
 static uint64_t pause_after(int r, uint64_t length_ns)
@@ -398,6 +407,17 @@ static uint64_t next_look_ns(const struct stander *s, int r, uint64_t length_ns)
 	return r == -EBUSY && s->end_ns > now_ns ? MIN(next_ns, s->end_ns) : next_ns;
 }
 
+/* While another one is the owner there is time for it. A client of this process may end later. */
+static void look_at_entries(struct stander *s)
+{
+	unsigned n = cluster_n_ended();
+
+	if (s->n_ended == n && rbd_host->now_ns() < s->entries_ns)
+		return;
+	s->n_ended = n;
+	s->entries_ns = entries_look(&s->look);
+}
+
 int stand_by_for_image(struct image *image, const struct backend_config *config,
 		       struct standing *standing)
 {
@@ -405,6 +425,7 @@ int stand_by_for_image(struct image *image, const struct backend_config *config,
 			    .config = config,
 			    .standing = standing,
 			    .look.path = image->path,
+			    .n_ended = UINT_MAX,
 			    .result = -EINPROGRESS};
 	uint64_t length_ns = config->lease_ns;
 	int r;
@@ -413,6 +434,8 @@ int stand_by_for_image(struct image *image, const struct backend_config *config,
 		r = attach(&s);
 		if (r == 0)
 			r = look(&s, &length_ns);
+		if (r == -EBUSY)
+			look_at_entries(&s);
 	} while (r < 0 && pause_until(&s, next_look_ns(&s, r, length_ns)));
 	detach(&s);
 	return r < 0 ? -ECANCELED : 0;

@@ -586,4 +586,5 @@ void loop_run(struct loop *loop)
 {
 	while (!atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
 		loop_turn(loop, UINT64_MAX);
+	atomic_store(&loop->must_stop, false); /* it may run again */
 }

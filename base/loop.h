@@ -109,7 +109,7 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 /* Accepts a zeroed loop. Every fd, timer and source must have been removed. */
 void loop_deinit(struct loop *loop);
 
-void loop_run(struct loop *loop); /* turns, until loop_stop */
+void loop_run(struct loop *loop); /* turns, until loop_stop; may be called again */
 /* One turn; sleeps at most timeout_ns (UINT64_MAX: until something happens). */
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
 /* When the first timer is due; UINT64_MAX: there is none. */

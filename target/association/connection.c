@@ -38,8 +38,10 @@ enum {
 static const struct state_rule rules[] = {
 	[CONNECTION_ATTACHING] = {"attaching", TO(CONNECTING) | TO(DYING)},
 	[CONNECTION_CONNECTING] = {"connecting", TO(LIVE) | TO(DYING)},
-	[CONNECTION_LIVE] = {"live", TO(FINISHING) | TO(DYING)},
+	[CONNECTION_LIVE] = {"live", TO(FINISHING) | TO(PARTING) | TO(DYING)},
 	[CONNECTION_FINISHING] = {"live", TO(DYING)},
+	[CONNECTION_PARTING] = {"live", TO(PARTED) | TO(DYING)},
+	[CONNECTION_PARTED] = {"live", TO(DYING)},
 	[CONNECTION_DYING] = {"dying", TO(STRANDING) | TO(FREED)},
 	[CONNECTION_STRANDING] = {"dying", TO(STRANDED) | TO(OVER)},
 	[CONNECTION_OVER] = {"dying", TO(FREED)},
@@ -138,6 +140,7 @@ static void on_timeout(struct loop_timer *timer)
 static void on_attached(struct loop_msg *msg);
 static void on_failed(struct loop_msg *msg);
 static void on_broken(struct loop_msg *msg);
+static void on_parted(struct loop_msg *msg);
 static void on_over(struct loop_msg *msg);
 static void on_abandoned(struct loop_msg *msg);
 
@@ -169,6 +172,7 @@ static struct queue *make_queue(struct connection *c, const struct cm_queue_requ
 	queue->attached.msg.run = on_attached;
 	queue->failed.msg.run = on_failed;
 	queue->broken.msg.run = on_broken;
+	queue->parted.run = on_parted;
 	queue->over.run = on_over;
 	queue->abandoned.run = on_abandoned;
 	queue->on_drain = c->events->on_drain;
@@ -293,10 +297,41 @@ void connection_finish(struct connection *c, const char *why)
 		connection_kill(c, why);
 		return;
 	}
-	if (c->state == CONNECTION_FINISHING)
+	if (c->state != CONNECTION_LIVE)
 		return;
 	move_to(c, CONNECTION_FINISHING);
 	queue_finish(c->queue, why);
+}
+
+void connection_part(struct connection *c, const char *why)
+{
+	if (c->state != CONNECTION_LIVE || c->queue->qid != 0) {
+		connection_finish(c, why);
+		return;
+	}
+	move_to(c, CONNECTION_PARTING);
+	queue_part(c->queue);
+}
+
+static void on_parted(struct loop_msg *msg)
+{
+	struct connection *c = container_of(msg, struct queue, parted)->connection;
+
+	if (c->state != CONNECTION_PARTING)
+		return; /* it dies */
+	move_to(c, CONNECTION_PARTED);
+	c->events->on_gone(c->target);
+}
+
+bool connections_are_over(const struct target *target)
+{
+	list_for_each (node, &target->connections) {
+		const struct connection *c = list_entry(node, struct connection, node);
+
+		if (c->state != CONNECTION_PARTED && c->state != CONNECTION_STRANDED)
+			return false;
+	}
+	return true;
 }
 
 /* A wrong key or a broken protocol may be an attack: it is logged even if the host stays. */

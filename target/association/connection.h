@@ -9,6 +9,8 @@
  *         +--------------+------------+------------+--> DYING --(over)--> FREED
  *                                                         |                ^
  *                            a defect of rblkd +--> STRANDING, STRANDED -+
+ *
+ * For a successor of rblkd, that of an admin queue goes LIVE ---> PARTING ---> PARTED ---> DYING.
  */
 #pragma once
 
@@ -28,7 +30,7 @@ struct connection_events {
 	void (*on_dying)(struct connection *c, const char *why);
 	/* Its queue is over. Both are freed after the call. */
 	void (*on_over)(struct connection *c);
-	/* One connection fewer is waited for: it was freed, or stranded. */
+	/* One connection fewer is waited for: it was freed, is stranded, or has parted. */
 	void (*on_gone)(struct target *target);
 	/* Poller of the queue: it starts nothing more. */
 	void (*on_drain)(struct queue *queue);
@@ -39,6 +41,8 @@ enum connection_state {
 	CONNECTION_CONNECTING, /* accepted; Connect has not succeeded yet */
 	CONNECTION_LIVE,       /* belongs to a controller */
 	CONNECTION_FINISHING,  /* LIVE, and `finish` was sent */
+	CONNECTION_PARTING,    /* LIVE, and `part` was sent */
+	CONNECTION_PARTED,     /* LIVE, but its commands need no store */
 	CONNECTION_DYING,      /* `drain` was sent; work requests and backend I/O are returning */
 	CONNECTION_STRANDING,  /* `abandon` was sent after a defect */
 	CONNECTION_OVER,       /* over meanwhile: the answer to `abandon` is under way */
@@ -90,6 +94,11 @@ void connection_open(struct portal *portal, struct cm_conn *cm, const struct cm_
 void connection_kill(struct connection *c, const char *why);
 /* Ends the connection once its commands in flight have ended. why is a constant. */
 void connection_finish(struct connection *c, const char *why);
+/* The stores go to another rblkd. An admin queue stays without them, so that a host that resets its
+ * controller has its answers; any other ends as by connection_finish. why is a constant. */
+void connection_part(struct connection *c, const char *why);
+/* Whether all that remain are stranded, or have parted. */
+bool connections_are_over(const struct target *target);
 /* Refuses a peer that has no connection yet. Owns cm from here on. */
 void connection_refuse(struct cm_conn *cm, enum nvmf_cm_status status);
 /* Ends it for an invariant that broke, here or on its poller: a defect of rblkd (defect.h). what is
@@ -100,7 +109,7 @@ void connection_set_live(struct connection *c);
 /* Its host is now known, and authenticated if it has a key: it no longer counts in
  * target->n_pending, and its address is known (admission.h). Once for a connection. */
 void connection_admit(struct connection *c, const char *hostnqn);
-/* "live" also while finishing; "dying" also when stranded. */
+/* "live" also while finishing or parting; "dying" also when stranded. */
 const char *connection_state_name(const struct connection *c);
 
 /* Whether it counts for its host (connection_admit). */
@@ -111,7 +120,12 @@ static inline bool connection_is_admitted(const struct connection *c)
 /* Whether it belongs to a controller, and commands may run. */
 static inline bool connection_is_live(const struct connection *c)
 {
-	return c->state == CONNECTION_LIVE || c->state == CONNECTION_FINISHING;
+	return c->state >= CONNECTION_LIVE && c->state < CONNECTION_DYING;
+}
+/* Whether it is an admin queue that stays for a while (connection_part). */
+static inline bool connection_is_parting(const struct connection *c)
+{
+	return c->state == CONNECTION_PARTING || c->state == CONNECTION_PARTED;
 }
 /* Whether `drain` was sent: its queue starts nothing more. */
 static inline bool connection_is_dying(const struct connection *c)

@@ -27,5 +27,5 @@ struct target;
 COLD void defect_log(const struct connection *c, const char *what);
 /* Logs that its commands do not return. */
 COLD void defect_log_stranded(const struct connection *c);
-/* Whether all remaining connections are stranded. */
+/* Whether all remaining connections are stranded: rblkd waits for none when it ends. */
 bool defect_has_all_stranded(const struct target *target);

@@ -7,6 +7,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_state.h"
 
 /*
  * An association that was silent for longer than KATO is over, whether its timer has expired or
@@ -43,7 +44,7 @@ static NOINLINE enum nvme_status refuse_expired(const struct request *r)
 static bool is_ready(const struct queue *queue, const struct controller *controller)
 {
 	return queue->qid ? atomic_load_explicit(&controller->is_ready, memory_order_acquire)
-			  : controller->csts & NVME_CSTS_RDY;
+			  : queue->state == QUEUE_SERVING && controller->csts & NVME_CSTS_RDY;
 }
 
 /* A Fabrics command, most likely: legal earlier than the others. */
@@ -60,9 +61,12 @@ static enum nvme_status check_early(const struct request *r)
 	return NVME_OK;
 }
 
-/* On a queue that may not send every command yet, or of a controller that is not ready. */
+/* On a queue that may not send every command yet, or no more, or of a controller that is not ready.
+ * Without DNR, a host that looks at its namespaces meanwhile keeps them. */
 static NOINLINE enum nvme_status check_sequence(const struct request *r)
 {
+	if (queue_is_parting(r->queue) && !(r->command->flags & COMMAND_BEFORE_READY))
+		return NVME_ABORTED_SQ_DELETION;
 	if (r->command->flags & COMMAND_EARLY)
 		return check_early(r);
 	if (r->queue->access == QUEUE_UNPROVEN)

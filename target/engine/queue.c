@@ -24,6 +24,7 @@
 
 static void attach(struct loop_msg *msg);
 static void finish_up(struct loop_msg *msg);
+static void part(struct loop_msg *msg);
 static void drain(struct loop_msg *msg);
 static void abandon(struct loop_msg *msg);
 
@@ -31,6 +32,7 @@ void queue_init(struct queue *queue)
 {
 	queue->attach.run = attach;
 	queue->finish.msg.run = finish_up;
+	queue->part.run = part;
 	queue->drain.run = drain;
 	queue->abandon.run = abandon;
 	list_init(&queue->slot_waiters);
@@ -48,6 +50,11 @@ void queue_finish(struct queue *queue, const char *why)
 {
 	queue->finish.why = why;
 	loop_send(&queue->poller->loop, &queue->finish.msg);
+}
+
+void queue_part(struct queue *queue)
+{
+	loop_send(&queue->poller->loop, &queue->part);
 }
 
 void queue_drain(struct queue *queue)
@@ -166,4 +173,14 @@ static void finish_up(struct loop_msg *msg)
 		return;
 	queue_move(queue, QUEUE_FINISHING);
 	queue_check_finished(queue);
+}
+
+static void part(struct loop_msg *msg)
+{
+	struct queue *queue = container_of(msg, struct queue, part);
+
+	if (queue->state != QUEUE_SERVING)
+		return;
+	queue_move(queue, QUEUE_PARTING);
+	queue_check_parted(queue);
 }

@@ -24,15 +24,13 @@
 #include "transport/cm.h"
 #include "transport/qp.h"
 
-struct capsule_ring;
-struct connection;
 struct controller;
-struct host;
-struct nvme_command;
 
 enum queue_state {
 	QUEUE_NEW,	 /* before `attach` arrives */
-	QUEUE_SERVING,	 /* the only state that accepts new commands */
+	QUEUE_SERVING,	 /* the only state that accepts any command */
+	QUEUE_PARTING,	 /* its host reads and writes properties; other commands in flight end */
+	QUEUE_PARTED,	 /* the same, and no command uses a store or a namespace */
 	QUEUE_FINISHING, /* rblkd stops or the portal drains: commands in flight end */
 	QUEUE_FAILED,	 /* `failed` was sent */
 	QUEUE_DRAINING,	 /* until the device has returned its work requests */
@@ -95,7 +93,7 @@ struct queue {
 	struct queue_counters counters;
 
 	/* Messages to the poller, each sent once. */
-	struct loop_msg attach, drain, abandon;
+	struct loop_msg attach, part, drain, abandon;
 	struct {
 		struct loop_msg msg;
 		const char *why; /* a constant */
@@ -115,7 +113,7 @@ struct queue {
 		bool is_sent;
 		char what[128];
 	} broken; /* a defect of rblkd: queue_break */
-	struct loop_msg abandoned, over;
+	struct loop_msg parted, abandoned, over;
 	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
 	_Atomic unsigned answer;	       /* enum queue_answer */
 	struct capture_stream stream;	       /* control sets it before `attach` */
@@ -128,6 +126,8 @@ void queue_init(struct queue *queue); /* in queue_create */
 void queue_attach(struct queue *queue);
 /* Commands in flight end, then the queue fails without a fault. why is a constant. */
 void queue_finish(struct queue *queue, const char *why);
+/* For an admin queue: QUEUE_PARTING (queue_state.h). One that has failed ignores it. */
+void queue_part(struct queue *queue);
 /* The queue starts nothing more. It is over when its commands and work requests are back. */
 void queue_drain(struct queue *queue);
 /* A defect keeps it from ending: see request_abandon_lost. `abandoned` answers, and is awaited. */

@@ -16,7 +16,9 @@
 
 static const struct state_rule rules[] = {
 	[QUEUE_NEW] = {"new", TO(SERVING) | TO(FAILED)},
-	[QUEUE_SERVING] = {"serving", TO(FINISHING) | TO(FAILED) | TO(DRAINING)},
+	[QUEUE_SERVING] = {"serving", TO(PARTING) | TO(FINISHING) | TO(FAILED) | TO(DRAINING)},
+	[QUEUE_PARTING] = {"parting", TO(PARTED) | TO(FAILED) | TO(DRAINING)},
+	[QUEUE_PARTED] = {"parted", TO(FAILED) | TO(DRAINING)},
 	[QUEUE_FINISHING] = {"finishing", TO(FAILED) | TO(DRAINING)},
 	[QUEUE_FAILED] = {"failed", TO(DRAINING)},
 	[QUEUE_DRAINING] = {"draining", TO(DRAINED)},
@@ -137,10 +139,21 @@ void queue_check_finished(struct queue *queue)
 	queue_send_failed(queue, false);
 }
 
+/* Events that its host waits for are no commands that it waits for. */
+void queue_check_parted(struct queue *queue)
+{
+	if (queue->n_busy != queue->n_held)
+		return;
+	queue_move(queue, QUEUE_PARTED);
+	loop_send(&queue->target->loop, &queue->parted);
+}
+
 static NOINLINE void check_over(struct queue *queue)
 {
 	if (queue->state == QUEUE_FINISHING)
 		queue_check_finished(queue);
+	if (queue->state == QUEUE_PARTING)
+		queue_check_parted(queue);
 	if (queue->state != QUEUE_DRAINED || queue->n_busy)
 		return;
 	queue_move(queue, QUEUE_OVER);

@@ -54,6 +54,7 @@
 #include "target/engine/request_namespace.h"
 #include "target/engine/throttle.h"
 #include "target/engine/queue.h"
+#include "target/engine/queue_state.h"
 #include "target/engine/receives.h"
 #include "target/engine/stall.h"
 #include "target/engine/request.h"
@@ -181,7 +182,8 @@ static bool is_association_over(const struct queue *queue)
  * of trusting a late answer. */
 static bool is_serving(const struct queue *queue)
 {
-	return queue->state == QUEUE_SERVING && !is_association_over(queue);
+	return (queue->state == QUEUE_SERVING || queue_is_parting(queue)) &&
+	       !is_association_over(queue);
 }
 
 /* ---- PARSE ------------------------------------------------------------------------- */

@@ -46,15 +46,16 @@ struct target_device {
 };
 
 /*
- *     STANDING_BY ---> SERVING <---> YIELDING ---> MOVING ---> STOPPING
- *          |              |             |                         ^
- *          +--------------+-------------+-------------------------+
+ *     STANDING_BY ---> SERVING <---> YIELDING ---> MOVING ---> GIVING ---> STOPPING
+ *          |              |             |            |                         ^
+ *          +--------------+-------------+------------+-------------------------+
  */
 enum target_life {
 	TARGET_STANDING_BY, /* the stores are not open: another rblkd may have them */
 	TARGET_SERVING,
 	TARGET_YIELDING, /* the same, and another rblkd has read the configuration to take over */
 	TARGET_MOVING,	 /* another rblkd listens here, and hosts are told to connect to it */
+	TARGET_GIVING,	 /* it gets the stores when I/O queues have ended; admin queues part */
 	TARGET_STOPPING, /* nothing new is accepted, and connections end */
 	TARGET_LIVES,
 };
@@ -71,7 +72,9 @@ struct target {
 	const char *control_socket;	 /* from the command line; NULL: the configuration's */
 	bool is_log_level_given; /* on the command line, which overrides the configuration */
 	_Atomic(struct snapshot *) snapshot; /* control sets; any thread reads under RCU */
-	_Atomic uint64_t n_portal_changes;   /* with the snapshot's generation: genctr */
+	/* While stores are closed: what hosts find there, and what they found (target_hide) */
+	struct snapshot nothing, *hidden;
+	_Atomic uint64_t n_portal_changes; /* with the snapshot's generation: genctr */
 	uint64_t start_ns;
 	struct cm *cm;
 	struct target_device devices[DEVICE_MAX]; /* by device index */

@@ -44,9 +44,11 @@ static void notify(const char *state)
 
 /* ---- stop --------------------------------------------------------------------------------- */
 
+static void check_stop(struct target *target);
+
 static void on_synced(struct last_sync *sync)
 {
-	loop_stop(sync->loop);
+	check_stop(&container_of(sync, struct daemon, last_sync)->target);
 }
 
 /* systemd otherwise kills the unit after TimeoutStopSec; a disk may need longer. */
@@ -55,18 +57,29 @@ static void ask_for_time(void)
 	notify("EXTEND_TIMEOUT_USEC=30000000");
 }
 
+static bool is_left_alone(const struct daemon *d)
+{
+	return d->target.life == TARGET_GIVING ? connections_are_over(&d->target)
+					       : defect_has_all_stranded(&d->target);
+}
+
 static void check_stop(struct target *target)
 {
 	struct daemon *d = container_of(target, struct daemon, target);
 
 	drain_continue(target);
 	predecessor_check(&d->predecessor);
-	if (target->life != TARGET_STOPPING || !defect_has_all_stranded(target) || target->n_drops)
+	if (target->life < TARGET_GIVING || predecessor_has_given(&d->predecessor))
+		return;
+	if (!is_left_alone(d) || target->n_drops)
 		return;
 	loop_timer_stop(&d->finish_timer);
 	if (!retire_is_synced(&target->retire))
 		return;
-	last_sync_start(&d->last_sync, &target->loop, atomic_load(&target->snapshot));
+	if (d->last_sync.state == LAST_SYNC_OVER)
+		loop_stop(&target->loop);
+	else
+		last_sync_start(&d->last_sync, &target->loop, atomic_load(&target->snapshot));
 }
 
 static void on_finish_timeout(struct loop_timer *timer)
@@ -75,15 +88,19 @@ static void on_finish_timeout(struct loop_timer *timer)
 
 	log_warn("stopping: %u connections do not finish their commands; disconnecting them",
 		 d->target.n_connections);
-	list_for_each_safe (node, &d->target.connections)
-		connection_kill(list_entry(node, struct connection, node), "rblkd is stopping");
+	list_for_each_safe (node, &d->target.connections) {
+		struct connection *c = list_entry(node, struct connection, node);
+
+		if (c->state != CONNECTION_PARTED)
+			connection_kill(c, "rblkd is stopping");
+	}
 }
 
-static void finish(struct daemon *d)
+static void finish(struct daemon *d, enum target_life next)
 {
 	struct target *target = &d->target;
 
-	target_move(target, TARGET_STOPPING);
+	target_move(target, next);
 	ownership_stop(target);
 	target_close(target);
 	d->finish_timer.on_expiry = on_finish_timeout;
@@ -93,14 +110,27 @@ static void finish(struct daemon *d)
 
 static void leave(struct predecessor *predecessor)
 {
-	finish(container_of(predecessor, struct daemon, predecessor));
+	finish(container_of(predecessor, struct daemon, predecessor), TARGET_GIVING);
+}
+
+/* The service goes on in another process. */
+static void on_succeeded(const struct predecessor *predecessor)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "MAINPID=%d", predecessor->successor_pid);
+	notify(text);
 }
 
 static void stop(struct daemon *d)
 {
 	struct target *target = &d->target;
-	bool is_second = target->life == TARGET_STOPPING && !predecessor_is_ending(&d->predecessor);
+	bool is_second = target->life == TARGET_STOPPING;
 
+	if (target->life == TARGET_GIVING && d->last_sync.state == LAST_SYNC_OVER) {
+		predecessor_end_hosts(&d->predecessor); /* the other one serves from here on */
+		return;
+	}
 	if (is_second || target->life == TARGET_STANDING_BY) {
 		log_warn("stopping at once");
 		_exit(is_second ? EXIT_FAILED : EXIT_OK);
@@ -108,8 +138,10 @@ static void stop(struct daemon *d)
 	notify("STOPPING=1");
 	predecessor_cancel(&d->predecessor);
 	log_info("stopping: %u connections to finish", target->n_connections);
-	if (target->life != TARGET_STOPPING)
-		finish(d);
+	if (target->life == TARGET_GIVING)
+		target_move(target, TARGET_STOPPING); /* the rest is under way */
+	else
+		finish(d, TARGET_STOPPING);
 }
 
 /* SIGHUP */
@@ -200,6 +232,7 @@ static int init_target(struct daemon *d, const struct daemon_options *options)
 	d->target.retire.on_progress = ask_for_time;
 	predecessor_init(&d->predecessor, &d->target, options->argv);
 	d->predecessor.leave = leave;
+	d->predecessor.on_succeeded = on_succeeded;
 	d->target.predecessor = &d->predecessor;
 	d->target.successor = &d->successor;
 	if (r == 0) {
@@ -372,6 +405,32 @@ static __attribute__((noreturn)) void end_at_once(struct daemon *d)
 	_exit(EXIT_FAILED);
 }
 
+/* Hosts of a successor may still leave (connection_part), so pollers run on then. */
+static void close_stores(struct daemon *d)
+{
+	struct target *target = &d->target;
+
+	if (predecessor_is_ending(&d->predecessor)) {
+		target_hide(target);
+		predecessor_collect(&d->predecessor);
+	} else {
+		pollers_halt(target);
+	}
+	target_close_stores(target);
+	state_directory_close(d->state);
+	state_directory_close(d->groups);
+}
+
+/* The successor may have the stores. False: what hosts may still use is not freed. */
+static bool give_away(struct daemon *d)
+{
+	if (!predecessor_is_ending(&d->predecessor))
+		return true;
+	predecessor_give(&d->predecessor);
+	predecessor_see_off(&d->predecessor);
+	return !d->target.n_stranded;
+}
+
 static void take_apart(struct daemon *d)
 {
 	struct target *target = &d->target;
@@ -384,15 +443,10 @@ static void take_apart(struct daemon *d)
 	metrics_stop(target);
 	control_stop(target);
 	last_sync_free(&d->last_sync);
-	pollers_halt(target);
-	if (predecessor_is_ending(&d->predecessor))
-		predecessor_collect(&d->predecessor);
-	target_close_stores(target);
-	state_directory_close(d->state);
-	state_directory_close(d->groups);
+	close_stores(d);
 	/* Hosts wait: the rest is not in the successor's way. */
-	if (predecessor_is_ending(&d->predecessor))
-		predecessor_give(&d->predecessor);
+	if (!give_away(d))
+		return;
 	pollers_stop(target);
 	target_withdraw(target);
 	fatal_set_dump(NULL, NULL);
@@ -402,14 +456,9 @@ static void take_apart(struct daemon *d)
 	}
 }
 
-/* The service goes on in another process. */
 static enum exit_code hand_over(struct daemon *d, enum exit_code code)
 {
-	char text[64];
-
 	predecessor_finish(&d->predecessor);
-	snprintf(text, sizeof(text), "MAINPID=%d", d->predecessor.successor_pid);
-	notify(text);
 #ifdef HAVE_SYSTEMD
 	/* Otherwise the end of this process may look like that of the service. */
 	sd_notify_barrier(0, BARRIER_US);
@@ -426,6 +475,8 @@ enum exit_code daemon_end(struct daemon *d, enum exit_code code)
 	take_apart(d);
 	if (predecessor_is_ending(&d->predecessor))
 		code = hand_over(d, code);
+	if (d->target.n_stranded)
+		_exit(code);
 	predecessor_free(&d->predecessor);
 	target_deinit(&d->target);
 	return code;

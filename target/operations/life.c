@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/rcu.h"
 #include "base/states.h"
 #include "target/association/admission.h"
 #include "target/association/connect.h"
@@ -76,7 +77,8 @@ static const struct state_rule lives[TARGET_LIVES] = {
 	[TARGET_STANDING_BY] = {"standing by", TO(SERVING) | TO(STOPPING)},
 	[TARGET_SERVING] = {"serving", TO(YIELDING) | TO(STOPPING)},
 	[TARGET_YIELDING] = {"yielding", TO(SERVING) | TO(MOVING) | TO(STOPPING)},
-	[TARGET_MOVING] = {"moving", TO(STOPPING)},
+	[TARGET_MOVING] = {"moving", TO(GIVING) | TO(STOPPING)},
+	[TARGET_GIVING] = {"giving", TO(STOPPING)},
 	[TARGET_STOPPING] = {"stopping", 0},
 };
 
@@ -112,10 +114,14 @@ static void serve(struct target *target, struct snapshot *snapshot)
 	durability_log(snapshot, NULL);
 }
 
-static void free_records(struct target *target)
+static void free_health(struct target *target)
 {
 	health_free(target->runtime.health);
 	target->runtime.health = NULL;
+}
+
+static void free_state(struct target *target)
+{
 	state_records_free(target->runtime.state);
 	state_records_free(target->runtime.groups);
 	target->runtime.state = target->runtime.groups = NULL;
@@ -168,8 +174,10 @@ int target_export(struct target *target, const struct target_stock *stock, struc
 	if (r == 0)
 		r = build(target, stock->handover, conf);
 	target->runtime.handover = NULL;
-	if (r < 0)
-		free_records(target);
+	if (r < 0) {
+		free_health(target);
+		free_state(target);
+	}
 	return r;
 }
 
@@ -190,23 +198,46 @@ void target_close(struct target *target)
 	portals_close(target);
 }
 
-void target_close_stores(struct target *target)
+void target_hide(struct target *target)
 {
 	struct snapshot *snapshot = atomic_load(&target->snapshot);
 
-	check(target->n_connections == 0);
+	target->nothing.generation = snapshot->generation + 1;
+	target->hidden = snapshot;
+	rcu_set(&target->snapshot, &target->nothing);
+	rcu_wait();
+}
+
+struct snapshot *target_stores(const struct target *target)
+{
+	struct snapshot *snapshot = atomic_load(&target->snapshot);
+
+	return snapshot == &target->nothing ? target->hidden : snapshot;
+}
+
+void target_close_stores(struct target *target)
+{
+	struct snapshot *snapshot = target_stores(target);
+
+	check(target->n_connections == 0 || target->hidden);
 	snapshot_settle(snapshot);
 	health_end(target->runtime.health);
 	snapshot_discard(snapshot);
-	atomic_store(&target->snapshot, NULL);
+	if (target->hidden)
+		target->hidden = NULL;
+	else
+		atomic_store(&target->snapshot, NULL);
 	retire_end(&target->retire);
 	namespace_memory_end();
-	free_records(target);
+	free_state(target);
 }
 
 void target_withdraw(struct target *target)
 {
+	check(target->n_connections == 0);
+	atomic_store(&target->snapshot, target_stores(target));
 	target_close_stores(target);
+	free_health(target); /* controllers had it */
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		domain_close(&target->devices[i].domain);
 	portals_deinit(target);

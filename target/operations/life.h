@@ -58,7 +58,13 @@ int target_export(struct target *target, const struct target_stock *stock, struc
 int target_listen(struct target *target);
 /* Nothing new is accepted. Connections go on. Accepts one that does not listen. */
 void target_close(struct target *target);
-/* Once no poller runs: saves what must survive, and closes the stores. Accepts none. */
+/* Connections that are left have parted (connection_part): they find no namespace from now on, and
+ * pollers may run on while the stores are closed. */
+void target_hide(struct target *target);
+/* With which stores; NULL: none. */
+struct snapshot *target_stores(const struct target *target);
+/* Once they are hidden, or no poller runs: saves what must survive, and closes the stores. Accepts
+ * none. */
 void target_close_stores(struct target *target);
 /* The same, and once pollers are freed all else that they have used. */
 void target_withdraw(struct target *target);

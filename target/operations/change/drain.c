@@ -13,7 +13,7 @@
 
 static const char *why_drained(const struct connection *c)
 {
-	if (c->target->life == TARGET_STOPPING)
+	if (c->target->life >= TARGET_GIVING)
 		return "rblkd is stopping";
 	return portal_is_drained(c->portal) ? "the portal is drained" : NULL;
 }
@@ -25,7 +25,11 @@ void drain_continue(struct target *target)
 		bool has_io = c->controller && atomic_load(&c->controller->n_io);
 		const char *why = why_drained(c);
 
-		if (why && (c->queue->qid != 0 || !has_io))
+		if (!why || (c->queue->qid == 0 && has_io))
+			continue;
+		if (target->life == TARGET_GIVING)
+			connection_part(c, why);
+		else
 			connection_finish(c, why);
 	}
 }

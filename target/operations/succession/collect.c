@@ -12,6 +12,7 @@
 #include "target/export/ana.h"
 #include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
+#include "target/operations/life.h"
 #include "target/operations/succession/collect.h"
 #include "target/operations/succession/message.h"
 
@@ -110,7 +111,7 @@ static void add_views(struct json_object *list, const struct target *target,
 /* The states that an administrator has set. */
 static struct json_object *list_ana(const struct target *target)
 {
-	const struct snapshot *snapshot = atomic_load(&target->snapshot);
+	const struct snapshot *snapshot = target_stores(target);
 	struct json_object *list = json_object_new_array();
 
 	for (unsigned i = 0; i < snapshot->n_subsystems; i++) {
@@ -138,7 +139,7 @@ int collect_handover(const struct target *target, struct handover *ret_handover)
 	int r;
 
 	json_is_whole(); /* resets its flag: earlier texts do not count */
-	r = collect_namespaces(atomic_load(&target->snapshot), ret_handover);
+	r = collect_namespaces(target_stores(target), ret_handover);
 	if (r == 0) {
 		json_add(ret_handover->json, "version_before",
 			 json_object_new_string(RBLK_VERSION));

@@ -2,7 +2,6 @@
 /* See predecessor.h. */
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -18,6 +17,8 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/states.h"
+#include "target/association/connection.h"
+#include "target/association/defect.h"
 #include "target/association/portal.h"
 #include "target/command/admin/notice.h"
 #include "target/operations/change/apply.h"
@@ -31,6 +32,7 @@ enum {
 	PREPARE_S = 60, /* devices and buffers may take long to register */
 	OPEN_S = 10,
 	MOVE_MS = 1000, /* for hosts to leave by themselves */
+	PART_S = 10,	/* for slow ones to finish a reset that they have begun */
 	SERVE_S = 60,
 	INHERITED_FD = 3,
 };
@@ -42,7 +44,10 @@ static const struct state_rule states[PREDECESSOR_STATES] = {
 	[PREDECESSOR_PREPARES] = {"preparing", TO(RESTS) | TO(OPENS)},
 	[PREDECESSOR_OPENS] = {"opening", TO(RESTS) | TO(MOVES)},
 	[PREDECESSOR_MOVES] = {"moving", TO(RESTS) | TO(LEAVES)},
-	[PREDECESSOR_LEAVES] = {"leaving", TO(RESTS)},
+	[PREDECESSOR_LEAVES] = {"leaving", TO(RESTS) | TO(PARTS)},
+	[PREDECESSOR_PARTS] = {"parting", TO(SUCCEEDED) | TO(FAILED)},
+	[PREDECESSOR_SUCCEEDED] = {"succeeded", 0},
+	[PREDECESSOR_FAILED] = {"failed", 0},
 };
 
 const char *predecessor_state_name(const struct predecessor *p)
@@ -60,9 +65,15 @@ bool predecessor_is_ending(const struct predecessor *p)
 	return p->state >= PREDECESSOR_MOVES;
 }
 
+bool predecessor_has_given(const struct predecessor *p)
+{
+	return p->state >= PREDECESSOR_PARTS;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_limit(struct loop_timer *timer);
+static void on_parting(struct loop_timer *timer);
 
 /* Where the program of this process was installed. If it has started again, another one may be
  * there by now, and the kernel marks the path. NULL: out of memory. */
@@ -81,14 +92,18 @@ static char *find_program(void)
 
 void predecessor_init(struct predecessor *p, struct target *target, char *const *argv)
 {
-	*p = (struct predecessor){
-		.target = target, .argv = argv, .socket.fd = -1, .limit.on_expiry = on_limit};
+	*p = (struct predecessor){.target = target,
+				  .argv = argv,
+				  .socket.fd = -1,
+				  .limit.on_expiry = on_limit,
+				  .parting.on_expiry = on_parting};
 	p->path = find_program();
 }
 
 static void forget_successor(struct predecessor *p)
 {
 	loop_timer_stop(&p->limit);
+	loop_timer_stop(&p->parting);
 	loop_fd_remove(&p->socket);
 	if (p->socket.fd >= 0)
 		close(p->socket.fd);
@@ -299,11 +314,62 @@ static void tell_hosts(struct predecessor *p)
 	predecessor_check(p);
 }
 
+static void stop_if_over(struct predecessor *p)
+{
+	if (p->state > PREDECESSOR_PARTS && defect_has_all_stranded(p->target))
+		loop_stop(&p->target->loop);
+}
+
 void predecessor_check(struct predecessor *p)
 {
 	if (p->state == PREDECESSOR_MOVES && !p->target->n_connections)
 		leave(p);
+	else if (predecessor_has_given(p))
+		stop_if_over(p);
 }
+
+/* ---- once the successor may have the stores -------------------------------------------------- */
+
+void predecessor_end_hosts(struct predecessor *p)
+{
+	list_for_each_safe (node, &p->target->connections) {
+		struct connection *c = list_entry(node, struct connection, node);
+
+		if (connection_is_parting(c))
+			connection_kill(c, "another rblkd serves, and it has not left");
+	}
+}
+
+static void on_parting(struct loop_timer *timer)
+{
+	predecessor_end_hosts(container_of(timer, struct predecessor, parting));
+}
+
+static void end_handover(struct predecessor *p, enum predecessor_state how)
+{
+	loop_timer_stop(&p->limit);
+	loop_fd_remove(&p->socket);
+	move(p, how);
+	stop_if_over(p);
+}
+
+static void fail(struct predecessor *p, const char *why)
+{
+	if (!*p->failure.message)
+		error_set(&p->failure, EXIT_FAILED, NULL, "the new rblkd does not serve%s%s",
+			  *why ? ": " : "", why);
+	predecessor_end_hosts(p);
+	end_handover(p, PREDECESSOR_FAILED);
+}
+
+static void succeed(struct predecessor *p)
+{
+	end_handover(p, PREDECESSOR_SUCCEEDED);
+	log_info("upgrade: process %d serves", p->successor_pid);
+	p->on_succeeded(p);
+}
+
+/* ---- the time of a state, and the successor's messages --------------------------------------- */
 
 static void on_limit(struct loop_timer *timer)
 {
@@ -311,6 +377,8 @@ static void on_limit(struct loop_timer *timer)
 
 	if (p->state == PREDECESSOR_MOVES)
 		leave(p);
+	else if (p->state == PREDECESSOR_PARTS)
+		fail(p, "");
 	else
 		abandon(p, "the new rblkd did not start in time");
 }
@@ -328,6 +396,13 @@ static void take(struct predecessor *p, const struct message *message)
 	}
 	if (p->state == PREDECESSOR_OPENS && message->word == MESSAGE_LISTENING) {
 		tell_hosts(p);
+		return;
+	}
+	if (p->state == PREDECESSOR_PARTS) {
+		if (message->word == MESSAGE_SERVING)
+			succeed(p);
+		else
+			fail(p, message->word == MESSAGE_FAILED ? message->text : "");
 		return;
 	}
 	snprintf(why, sizeof(why), "the new rblkd %s%s",
@@ -362,6 +437,7 @@ void predecessor_cancel(struct predecessor *p)
 	kill_successor(p);
 	forget_successor(p);
 	move(p, PREDECESSOR_RESTS);
+	predecessor_end_hosts(p);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -381,22 +457,6 @@ static int send_all(struct predecessor *p, int socket)
 	int r = p->handover.json ? collect_send(&p->handover, socket) : 0;
 
 	return r == 0 ? message_send(socket, MESSAGE_YOURS, p->failure.message) : r;
-}
-
-/* Blocks. */
-static bool is_serving(struct predecessor *p)
-{
-	struct pollfd pollfd = {.fd = p->socket.fd, .events = POLLIN};
-	struct message message = {.word = MESSAGE_GONE};
-
-	if (poll(&pollfd, 1, SERVE_S * 1000) > 0)
-		message_receive(p->socket.fd, &message);
-	if (message.word == MESSAGE_SERVING)
-		return true;
-	if (!*p->failure.message)
-		error_set(&p->failure, EXIT_FAILED, NULL, "the new rblkd does not serve%s%s",
-			  message.word == MESSAGE_FAILED ? ": " : "", message.text);
-	return false;
 }
 
 /* The program that this process is, although another one may have its path by now. */
@@ -421,15 +481,26 @@ static __attribute__((noreturn)) void start_again(struct predecessor *p)
 
 void predecessor_give(struct predecessor *p)
 {
-	/* If it fails, the successor is gone, as predecessor_finish finds. */
+	/* If it fails, the successor is gone, and so says the socket. */
 	(void)send_all(p, p->socket.fd);
+	move(p, PREDECESSOR_PARTS);
+}
+
+void predecessor_see_off(struct predecessor *p)
+{
+	struct loop *loop = &p->target->loop;
+
+	loop_timer_start(loop, &p->limit, SERVE_S * NSEC_PER_SEC);
+	loop_timer_start(loop, &p->parting, PART_S * NSEC_PER_SEC);
+	if (*p->failure.message)
+		fail(p, ""); /* nothing more comes by the socket */
+	loop_run(loop);
 }
 
 void predecessor_finish(struct predecessor *p)
 {
-	if (!is_serving(p))
+	if (p->state == PREDECESSOR_FAILED)
 		start_again(p);
-	log_info("upgrade: process %d serves", p->successor_pid);
 }
 
 bool predecessor_has_outlived(struct predecessor *p)

@@ -4,7 +4,12 @@
  * listen in its place, tells hosts to connect there, ends, and hands over. Until the
  * successor listens, nothing has changed if it fails. After that this process ends in any case; if
  * the successor does not serve then, this one starts again, from the program that it is, by its
- * own handover. Control thread.
+ * own handover.
+ *
+ * A host that was told resets its controller, and a slow one is not ready when its time is over. A
+ * Linux host whose admin queue ends in the middle of a reset waits for an answer until its admin
+ * timeout, 60 s. So its I/O queues end then, and its admin queue stays (connection_part): nothing
+ * waits for it, and it needs no store. Control thread.
  */
 #pragma once
 
@@ -15,16 +20,19 @@
 #include "target/export/handover.h"
 
 /*
- *     RESTS <---> PREPARES ---> OPENS ---> MOVES ---> LEAVES
- *       ^                         |          |          |
- *       +-------------------------+----------+----------+
+ *     RESTS <---> PREPARES ---> OPENS ---> MOVES ---> LEAVES ---> PARTS ---> SUCCEEDED
+ *       ^                         |          |          |           |
+ *       +-------------------------+----------+----------+           +------> FAILED
  */
 enum predecessor_state {
 	PREDECESSOR_RESTS,
-	PREDECESSOR_PREPARES, /* the successor starts */
-	PREDECESSOR_OPENS,    /* the portals are closed here, and open there */
-	PREDECESSOR_MOVES,    /* hosts have been told */
-	PREDECESSOR_LEAVES,   /* what is left is disconnected */
+	PREDECESSOR_PREPARES,  /* the successor starts */
+	PREDECESSOR_OPENS,     /* the portals are closed here, and open there */
+	PREDECESSOR_MOVES,     /* hosts have been told */
+	PREDECESSOR_LEAVES,    /* what is left is disconnected, but for admin queues */
+	PREDECESSOR_PARTS,     /* the successor opens the stores; hosts leave admin queues */
+	PREDECESSOR_SUCCEEDED, /* it serves; the same of hosts */
+	PREDECESSOR_FAILED,    /* it does not serve: this process starts again */
 	PREDECESSOR_STATES,
 };
 
@@ -33,12 +41,14 @@ struct predecessor {
 	struct target *target;
 	/* The last host has left, or hosts had their time: connections end, and then the loop. */
 	void (*leave)(struct predecessor *predecessor);
-	char *const *argv; /* of this process; borrowed */
-	char *path;	   /* owned: where its program was when it started */
+	void (*on_succeeded)(const struct predecessor *predecessor); /* the successor serves */
+	char *const *argv;					     /* of this process; borrowed */
+	char *path; /* owned: where its program was when it started */
 	enum predecessor_state state;
 	pid_t successor_pid; /* 0: there is none */
 	struct loop_fd socket;
 	struct loop_timer limit;
+	struct loop_timer parting; /* hosts that have not left are disconnected */
 	uint64_t moving_ns;
 	struct handover handover;
 	struct error failure; /* of the last succession; message "": none */
@@ -61,7 +71,13 @@ bool predecessor_is_ending(const struct predecessor *predecessor);
 void predecessor_collect(struct predecessor *predecessor);
 /* Once stores, state directory and control socket are closed: the successor may have them. */
 void predecessor_give(struct predecessor *predecessor);
-/* The last of this process: returns when the successor serves. Otherwise it starts again. */
+bool predecessor_has_given(const struct predecessor *predecessor);
+/* Runs the loop until the successor serves, or has failed, and hosts have left: for PART_S at
+ * most. */
+void predecessor_see_off(struct predecessor *predecessor);
+/* Hosts have no more time. */
+void predecessor_end_hosts(struct predecessor *predecessor);
+/* The last of this process: returns if the successor serves. Otherwise it starts again. */
 void predecessor_finish(struct predecessor *predecessor);
 /* Whether the successor has died since. Its hosts may have changed what was handed over, so this
  * process does not start again: it fails (logged), and its service manager starts it. */

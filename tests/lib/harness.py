@@ -86,10 +86,10 @@ def stand_still(pid):
     wait_until(lambda: is_stopped(pid), f"process {pid} stands still")
 
 
-def ask(path, method):
+def ask(path, method, params=None):
     """The result of a method of the control socket at path; None: no answer. To wait by: it costs far
     less than to start rblk or rblkctl each time, above all with sanitizers."""
-    question = {"jsonrpc": "2.0", "id": 1, "method": method}
+    question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
     try:
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(PATIENCE)

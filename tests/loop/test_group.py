@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (BUILD, LASTING, NQN, RBLKD, SOFTRDMA, Volume, ask, expect, expect_equal, run, run_cases,  # noqa: E402
                      start_fio, wait_until)
-from pair import GROUPS, Member, members  # noqa: E402
+from pair import GROUPS, Beside, Member, members  # noqa: E402
 from stamped import Writer  # noqa: E402
 from successor import follow  # noqa: E402
 
@@ -20,6 +20,11 @@ MOVES = int(os.environ.get("RBLK_MOVES", "4"))
 KILLS = int(os.environ.get("RBLK_KILLS", "2"))
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--rate_iops=1000", "--loops=10000",
         "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--fsync=8")
+# Steps of a move
+DRAINING = "the last commands end"
+CLOSING = "the old one syncs and closes a store, and the new one has none"
+TAKING = "the new one has the first store, and the old one the other"
+TAKEN = "the new one is the owner"
 UUID = LASTING.removeprefix("uuid: ")
 
 
@@ -125,6 +130,89 @@ def upgraded_with_writes(scratch):
     volume.detach()
     one.stop()
     other.stop()
+
+
+class Move:
+    """Two namespaces with a host each that writes stamped blocks; the disk of one of them hangs on demand, and so the move
+    of the group stands still at a step. OLD gives the group away, NEW shall have it. (Memory has no lock, and no group.)"""
+
+    def __init__(self, scratch, hangs):
+        """hangs: the nsid of that one. A new owner locks the first store first."""
+        self.scratch = scratch
+        scratch.env["LD_PRELOAD"] = f"{os.path.join(BUILD, 'tests', 'raw', 'libhung_disk.so')}:{SOFTRDMA}"
+        lines = [f"nsid: {n}, file: {scratch.make_file('disk' if n == hangs else 'other', MIB)}, uuid: {UUID[:-1]}{n}"
+                 for n in (1, 2)]
+        self.old, self.new = Member(scratch, 0, lines), Member(scratch, 1, lines)
+        wait_until(self.new.stands_by, "the second stands by")
+        self.volumes = [Volume(self.old, n, None, "--path", self.new.address) for n in (1, 2)]
+        for volume in self.volumes:
+            wait_until(lambda v=volume: v.answer().get("paths_live") == 2, "both paths are live")
+        self.writers = [Writer(volume) for volume in self.volumes]
+
+    def give(self):
+        done = ask(self.old.control, "group_give", {"subsystem": NQN, "group": 1})
+        expect(done, "rblkd begins to give the group away")
+
+    def is_draining(self):
+        """It may have given up: commands have 5 s."""
+        if self.old.is_owner():
+            self.give()
+        return self.old.group()["state"] == "draining"
+
+    def go_to(self, step):
+        if step == TAKEN:
+            self.give()
+            wait_until(self.new.is_owner, "the new one is the owner")
+            return
+        if step != DRAINING:  # otherwise it has commands that do not end
+            for writer in self.writers:
+                writer.rest()
+        self.scratch.make_file("hung", 0)
+        if step == DRAINING:
+            wait_until(lambda: os.path.exists(self.scratch.file("held")), "the disk has writes")
+            wait_until(self.is_draining, "it drains", every_s=0.01)
+            return
+        self.give()
+        wait_until(lambda: self.old.group()["state"] == "closing", "it syncs and closes the stores")
+        wait_until(lambda: self.new.group()["state"] == ("taking" if step == TAKING else "standing by"), step)
+
+    def mend(self):
+        if os.path.exists(self.scratch.file("hung")):
+            os.unlink(self.scratch.file("hung"))
+        for writer in self.writers:
+            writer.go_on()
+
+    def kill_one(self, step, victim):
+        """The other one becomes the owner, or is it again, and has what was acknowledged."""
+        self.go_to(step)
+        dead, left = (self.old, self.new) if victim == "old" else (self.new, self.old)
+        dead.kill()
+        self.mend()
+        wait_until(left.is_owner, f"the {victim} one is killed at {step}: the other is the owner")
+        for writer in self.writers:
+            writer.wait_more()
+        dead.start()
+        check_owner(left, dead)
+        for volume in self.volumes:
+            wait_until(lambda v=volume: v.answer().get("paths_live") == 2, "both paths are live")
+        self.old, self.new = left, dead
+
+    def end(self):
+        for writer in self.writers:
+            writer.end()
+        for volume in self.volumes:
+            volume.detach()
+        self.old.stop()
+        self.new.stop()
+
+
+def one_of_two_dies(scratch):
+    for hangs, steps in ((1, (DRAINING, CLOSING, TAKEN)), (2, (TAKING,))):
+        move = Move(Beside(scratch, f"move{hangs}"), hangs)
+        for step in steps:
+            for victim in ("old", "new"):
+                move.kill_one(step, victim)
+        move.end()
 
 
 def stopped_is_owner(scratch):
@@ -276,6 +364,7 @@ if __name__ == "__main__":
     run_cases([
         ("a group is given away", given_away),
         ("its owner is killed", killed),
+        ("one of the two is killed at each step of a move", one_of_two_dies),
         ("its owner ends", ended),
         ("its owner is upgraded while a disk hangs", upgraded_with_writes),
         ("an owner that stands still is the owner", stopped_is_owner),

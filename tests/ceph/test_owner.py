@@ -137,11 +137,24 @@ def check_stays(addresses):
     expect(len(years) == len(addresses) and min(years) >= this_year() + 9, f"entries that end soon: {years}")
 
 
-def fenced_clients(image):
-    """Of the records beside it."""
+NO_ADDRESS = '0.0.0.0:0/1","expire":"1'
+
+
+def records(call, image, *words):
+    """A command on the records beside it."""
     number = re.search(r"id: (\w+)", CLUSTER.rbd("info", image).stdout).group(1)
-    keys = CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", "listomapkeys", f"rblk.state.{number}").stdout
-    return set(re.findall(r"^fenced#(\S+)$", keys, re.M))
+    return CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", call, f"rblk.state.{number}", *words).stdout
+
+
+def fenced_clients(image):
+    return set(re.findall(r"^fenced#(\S+)$", records("listomapkeys", image), re.M))
+
+
+def forge_fenced(image, address):
+    """A record that no rblkd has written: a client of a process of this machine that has ended."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
+        life = f"{boot.read().strip()} {os.stat('/proc/self/ns/pid').st_ino} 4194304 1"
+    records("setomapval", image, f"fenced#{address}", life)
 
 
 def let_remove_entries():
@@ -239,9 +252,11 @@ def stopped(scratch):
         goes_on(process, volume)
         added = set(blocklist()) - set(before)
         expect_equal(len(added), 1, "clients that were fenced")
+        forge_fenced(names[0], NO_ADDRESS)
     wait_until(one.stands_by, "it stands by")
     wait_until(lambda: not added & set(blocklist()), "its old client is removed from the blocklist")
-    wait_until(lambda: not fenced_clients(names[0]), "so is the record")
+    wait_until(lambda: fenced_clients(names[0]) == {NO_ADDRESS}, "so is the record; the forged one is no part of a command")
+    expect(NO_ADDRESS not in one.read_log(), "the log of a record that is no address")
     expect_equal(one.group()["times_lost"], 1, "times lost")
     goes_on(process, volume)
     wait_until(lambda: volume.answer().get("paths_live") == 2, "both paths are live")

@@ -174,8 +174,10 @@ const char *lease_fenced_address(const char *key, size_t n_key)
 {
 	size_t n = strlen(LEASE_FENCED);
 
+	/* Others may write to the pool, and the address becomes a part of a command. */
 	if (n_key <= n || n_key >= KEY_BYTES || strlen(key) != n_key ||
-	    memcmp(key, LEASE_FENCED, n) != 0)
+	    memcmp(key, LEASE_FENCED, n) != 0 ||
+	    strspn(key + n, "0123456789abcdefABCDEFv.,:/[]") != n_key - n)
 		return NULL;
 	return key + n;
 }

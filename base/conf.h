@@ -110,7 +110,8 @@ void conf_release(const struct conf_schema *schema, void *into);
  * message "must be ..." goes behind the name of the key. */
 int conf_parse_value(const struct conf_key *key, const char *text, void *object,
 		     struct error *error);
-/* For conf_key.check: an absolute path. */
+/* For conf_key.check: an absolute path; printable ASCII without a blank at either end. */
 const char *conf_check_path(const char *value);
+const char *conf_check_ascii(const char *value);
 /* The name closest to s among names (NULL-terminated), or NULL if none is close. */
 const char *conf_did_you_mean(const char *s, const char *const *names);

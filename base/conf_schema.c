@@ -440,6 +440,16 @@ const char *conf_check_path(const char *value)
 	return *value == '/' ? NULL : "must be an absolute path, beginning with '/'";
 }
 
+const char *conf_check_ascii(const char *value)
+{
+	for (const char *p = value; *p; p++)
+		if (*p < ' ' || *p > '~')
+			return "must be printable ASCII";
+	return *value == ' ' || value[strlen(value) - 1] == ' '
+		       ? "must not begin or end with a blank"
+		       : NULL;
+}
+
 void conf_release(const struct conf_schema *schema, void *into)
 {
 	for (const struct conf_key *key = schema->keys; key->name; key++) {

@@ -309,12 +309,14 @@ static void check_ana_group(struct checker *c, const struct config_subsystem *su
 static const char *refuse_owner(const struct config_namespace *ns, const struct backend_ops *ops,
 				const struct backend_config *backend)
 {
+	const char *why = ops->refuse_owner ? ops->refuse_owner(backend) : NULL;
+
 	if (!ops->look)
 		return "this kind of store has no lock by which another rblkd could know that its I/O is over";
 	if (ns->is_shared)
 		return "shared: true is for several owners at once";
-	if (ops->has_cluster && !backend->keeps_records)
-		return "ceph_state: directory keeps reservations from the next owner";
+	if (why)
+		return why;
 	return ns->is_read_only ? "what is read_only needs no owner" : NULL;
 }
 
@@ -370,11 +372,6 @@ static bool can_share(const struct backend_ops *ops)
 	return ops->can_share;
 }
 
-static bool has_cluster(const struct backend_ops *ops)
-{
-	return ops->has_cluster;
-}
-
 static bool is_size(const struct backend_ops *ops)
 {
 	return ops->key.type == CONF_SIZE;
@@ -400,20 +397,6 @@ static void refuse_size(struct checker *c, const struct config_namespace *ns)
 		   sized ? " is its size already" : "");
 }
 
-/* The keys of a cluster, beside a store that has none. */
-static void refuse_cluster(struct checker *c, const struct config_namespace *ns)
-{
-	char names[BACKENDS_NAMES_MAX];
-
-	backends_names(names, has_cluster);
-	if (ns->ceph_conf_mark.line)
-		conf_error(c->conf, ns->ceph_conf_mark, "ceph_conf is for %s only", names);
-	if (ns->ceph_user_mark.line)
-		conf_error(c->conf, ns->ceph_user_mark, "ceph_user is for %s only", names);
-	if (ns->ceph_state_mark.line)
-		conf_error(c->conf, ns->ceph_state_mark, "ceph_state is for %s only", names);
-}
-
 static bool check_size(struct checker *c, const struct config_namespace *ns)
 {
 	unsigned n_before = conf_n_errors(c->conf);
@@ -424,8 +407,7 @@ static bool check_size(struct checker *c, const struct config_namespace *ns)
 		conf_error(c->conf, ns->shared_mark,
 			   "shared is for %s only: nothing locks a device for other machines",
 			   backends_names(names, can_share));
-	if (!named(ns, has_cluster))
-		refuse_cluster(c, ns);
+	config_check_store_keys(ns, c->conf);
 	if (ns->cache_mark.line && named(ns, is_size))
 		conf_error(c->conf, ns->cache_mark,
 			   "cache is for stores that keep data: nothing makes %s durable",

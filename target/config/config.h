@@ -120,6 +120,15 @@ static inline bool config_is_bound(const struct config_host *host)
 {
 	return host->hostid;
 }
+enum {
+	CONFIG_STORE_KEYS_MAX = BACKENDS_MAX + BACKENDS_OWN_KEYS,
+};
+
+/* Before main: the keys of the stores in a namespace, the kinds first and then those that backends
+ * have of their own. Returns how many. */
+unsigned config_store_keys(struct conf_key ret_keys[CONFIG_STORE_KEYS_MAX]);
+/* Reports the keys that another kind of store than the namespace's has of its own. */
+void config_check_store_keys(const struct config_namespace *ns, struct conf *conf);
 /* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
 const struct backend_ops *config_backend(const struct config_namespace *ns,
 					 struct backend_config *ret_backend,

@@ -47,12 +47,6 @@ enum config_cache {
 	CONFIG_CACHE_WRITE_THROUGH,
 };
 
-/* Where the state of an image's namespace is kept; index into the names of the key ceph_state. */
-enum config_ceph_state {
-	CONFIG_CEPH_STATE_POOL,
-	CONFIG_CEPH_STATE_DIRECTORY,
-};
-
 /* The value under the key of a backend, by the type of the key. */
 struct config_store {
 	union {
@@ -76,10 +70,9 @@ struct config_namespace {
 	unsigned cache; /* enum config_cache */
 	struct config_qos qos;
 	bool is_shared; /* other rblkd export the store, too */
-	char *ceph_conf, *ceph_user;
-	struct conf_mark ceph_conf_mark, ceph_user_mark;
-	unsigned ceph_state; /* enum config_ceph_state */
-	struct conf_mark ceph_state_mark;
+	/* What backends have in keys of their own, and the marks of these: store.c. */
+	_Alignas(uint64_t) uint8_t own[BACKENDS_OWN_BYTES];
+	struct conf_mark own_marks[BACKENDS_OWN_KEYS];
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */
 	struct conf_mark ana_group_mark;
 };

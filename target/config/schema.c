@@ -109,15 +109,6 @@ static const char *check_listen(const char *s)
 #endif
 }
 
-/* Identify Controller's texts are ASCII, padded with spaces. */
-static const char *check_ascii(const char *s)
-{
-	for (const char *p = s; *p; p++)
-		if (*p < ' ' || *p > '~')
-			return "must be printable ASCII";
-	return *s == ' ' || s[strlen(s) - 1] == ' ' ? "must not begin or end with a blank" : NULL;
-}
-
 static const char *parse_version(const char *value, void *field)
 {
 	uint64_t version;
@@ -219,10 +210,7 @@ static const struct conf_key identity_keys[] = {
 /* By enum config_cache. */
 static const char *const cache_names[] = {"auto", "write-back", "write-through", NULL};
 
-/* By enum config_ceph_state. */
-static const char *const ceph_state_names[] = {"pool", "directory", NULL};
-
-/* The keys of the backends are between these two; each namespace has one. */
+/* The keys of the stores are between these two (store.c). */
 static const struct conf_key option_keys[] = {
 	{"size", CONF_SIZE, AT(config_namespace, size), MARK(config_namespace, size_mark),
 	 .min = 4096, .max = 1ULL << 60, .help = "Size of a file that create makes."},
@@ -241,16 +229,6 @@ static const struct conf_key option_keys[] = {
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared), MARK(config_namespace, shared_mark),
 	 .default_value = "false",
 	 .help = "Others own the file, too, with reservations of their own: nothing proves resets."},
-	{"ceph_conf", CONF_STRING, AT(config_namespace, ceph_conf),
-	 MARK(config_namespace, ceph_conf_mark), .max = PATH_MAX - 1, .check = conf_check_path,
-	 .default_value = "/etc/ceph/ceph.conf", .help = "Configuration of the image's cluster."},
-	{"ceph_user", CONF_STRING, AT(config_namespace, ceph_user),
-	 MARK(config_namespace, ceph_user_mark), .min = 1, .max = 64, .check = check_ascii,
-	 .default_value = "rblk", .help = "User of the cluster, without client. in front."},
-	{"ceph_state", CONF_ENUM, AT(config_namespace, ceph_state),
-	 MARK(config_namespace, ceph_state_mark), .names = ceph_state_names,
-	 .default_value = "pool",
-	 .help = "Where reservations are kept: pool, beside the image; directory: state_directory."},
 	{"ana_group", CONF_UINT, AT(config_namespace, ana_group),
 	 MARK(config_namespace, ana_group_mark), .min = 1, .max = ANA_GROUP_ID_MAX,
 	 .default_value = "1", .help = "The ANA group it belongs to."},
@@ -259,24 +237,17 @@ static const struct conf_key option_keys[] = {
 
 /* Filled before main, then constant. */
 static struct conf_key
-	namespace_keys[ARRAY_LEN(identity_keys) + N_BACKENDS + ARRAY_LEN(option_keys)];
+	namespace_keys[ARRAY_LEN(identity_keys) + CONFIG_STORE_KEYS_MAX + ARRAY_LEN(option_keys)];
 
-__attribute__((constructor)) static void add_backend_keys(void)
+__attribute__((constructor)) static void add_store_keys(void)
 {
 	struct conf_key *keys = namespace_keys + ARRAY_LEN(identity_keys);
 
 	memcpy(namespace_keys, identity_keys, sizeof(identity_keys));
-	memcpy(keys + N_BACKENDS, option_keys, sizeof(option_keys));
-	for (unsigned i = 0; i < N_BACKENDS; i++) {
-		size_t offset = offsetof(struct config_namespace, stores) +
-				i * sizeof(struct config_store);
-
-		check(backends[i]->key.type == CONF_STRING || backends[i]->key.type == CONF_SIZE);
-		keys[i] = backends[i]->key;
-		keys[i].name = backends[i]->name;
-		keys[i].offset = offset + offsetof(struct config_store, path);
-		keys[i].mark_offset = offset + offsetof(struct config_store, mark);
-	}
+	memcpy(keys + config_store_keys(keys), option_keys, sizeof(option_keys));
+	for (const struct conf_key *key = namespace_keys; key->name; key++)
+		for (const struct conf_key *other = namespace_keys; other < key; other++)
+			check(strcmp(key->name, other->name)); /* two backends have it */
 }
 
 static const struct conf_schema namespace_schema = {
@@ -357,9 +328,9 @@ static const struct conf_key subsystem_keys[] = {
 	 .is_required = true, .check = check_subnqn,
 	 .help = "NVMe qualified name, by which hosts attach."},
 	{"serial", CONF_STRING, AT(config_subsystem, serial), .min = 1, .max = 20,
-	 .check = check_ascii, .help = "Serial number; by default made from the NQN."},
+	 .check = conf_check_ascii, .help = "Serial number; by default made from the NQN."},
 	{"model", CONF_STRING, AT(config_subsystem, model), .min = 1, .max = 40,
-	 .check = check_ascii, .default_value = "rblk", .help = "Model that hosts see."},
+	 .check = conf_check_ascii, .default_value = "rblk", .help = "Model that hosts see."},
 	{"portals", CONF_LIST, AT(config_subsystem, portals), .max = PORTALS_MAX,
 	 .schema = &portal_name_schema,
 	 .help = "Names of the portals it is reached through; all without this key."},

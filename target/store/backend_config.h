@@ -30,7 +30,6 @@ struct backend_config {
 	enum backend_role role;
 	uint64_t lease_ns; /* BACKEND_OWNS: silence after which another machine is the owner */
 	bool is_shared;	   /* file: others with the same setting may have it, too */
-	const char *ceph_conf, *ceph_user;   /* of ops with has_cluster */
-	bool keeps_records;		     /* likewise: see records */
+	const void *own;   /* what ops.keys have, borrowed; NULL: ops has no keys */
 	const struct backend_memory *memory; /* ram: goes on with it; NULL: begins empty */
 };

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 enum {
-	BACKENDS_MAX = 16, /* kinds of stores */
-	POLLERS_MAX = 8,   /* tuning.workers; each thread that moves data has an index below it */
+	BACKENDS_MAX = 16,	  /* kinds of stores */
+	BACKENDS_OWN_KEYS = 16,	  /* of all kinds together: backend_ops.keys */
+	BACKENDS_OWN_BYTES = 128, /* likewise: backend_ops.own_bytes */
+	POLLERS_MAX = 8, /* tuning.workers; each thread that moves data has an index below it */
 };
 
 /* Where acknowledged writes are; durability.c has the text. */

@@ -15,7 +15,7 @@
 #include "target/store/thread.h"
 
 enum {
-	BACKEND_PLUGIN_VERSION = 3, /* of what the functions mean; raised with each change */
+	BACKEND_PLUGIN_VERSION = 4, /* of what the functions mean; raised with each change */
 };
 
 /* Functions of rblkd, for the plug-in: see thread.h, loop.h, log.h and error.h. */

@@ -5,9 +5,11 @@
  * Control thread.
  */
 #include <errno.h>
+#include <limits.h>
 
 #include "target/store/backends.h"
 #include "target/store/plugin.h"
+#include "target/store/rbd_config.h"
 
 /* NULL: no image was ever opened, so nothing has loaded it. */
 static const struct backend_ops *loaded;
@@ -51,10 +53,33 @@ static int rbd_look(const struct backend_config *config, struct backend_limits *
 	return ops ? ops->look(config, ret_limits, error) : -ENOEXEC;
 }
 
+static const char *rbd_refuse_owner(const struct backend_config *config)
+{
+	return rbd_config(config)->state == RBD_STATE_DIRECTORY
+		       ? "ceph_state: directory keeps reservations from the next owner"
+		       : NULL;
+}
+
 static bool rbd_end(void)
 {
 	return !loaded || loaded->end();
 }
+
+/* By enum rbd_state. */
+static const char *const state_names[] = {"pool", "directory", NULL};
+
+static const struct conf_key keys[] = {
+	{"ceph_conf", CONF_STRING, .offset = offsetof(struct rbd_config, conf), .max = PATH_MAX - 1,
+	 .check = conf_check_path, .default_value = "/etc/ceph/ceph.conf",
+	 .help = "Configuration of the image's cluster."},
+	{"ceph_user", CONF_STRING, .offset = offsetof(struct rbd_config, user), .min = 1, .max = 64,
+	 .check = conf_check_ascii, .default_value = "rblk",
+	 .help = "User of the cluster, without client. in front."},
+	{"ceph_state", CONF_ENUM, .offset = offsetof(struct rbd_config, state),
+	 .names = state_names, .default_value = "pool",
+	 .help = "Where reservations are kept: pool, beside the image; directory: state_directory."},
+	{0},
+};
 
 const struct backend_ops backend_rbd = {
 	.name = "rbd",
@@ -62,6 +87,8 @@ const struct backend_ops backend_rbd = {
 		.min = 1,
 		.max = 300,
 		.help = "Serves this image of a Ceph cluster: POOL/IMAGE."},
+	.keys = keys,
+	.own_bytes = sizeof(struct rbd_config),
 	.has_cluster = true,
 	.can_share = true,
 	.has_many_readers = true,
@@ -69,6 +96,7 @@ const struct backend_ops backend_rbd = {
 	.open = rbd_open,
 	.check = rbd_check,
 	.look = rbd_look,
+	.refuse_owner = rbd_refuse_owner,
 	.end = rbd_end,
 	.unchecked = "only the cluster knows pool, image and user; a start asks it",
 };

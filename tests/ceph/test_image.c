@@ -14,8 +14,22 @@
 
 #include "base/log.h"
 #include "target/store/backends.h"
+#include "target/store/rbd_config.h"
 #include "target/store/record.h"
 #include "tests/unit/backend_exercise.h"
+
+/* The state is not kept beside the image. */
+static struct rbd_config as_user(const char *user)
+{
+	return (struct rbd_config){
+		.conf = getenv("RBLK_TEST_RBD_CONF"), .user = user, .state = RBD_STATE_DIRECTORY};
+}
+
+static struct backend_config the_image(const struct rbd_config *own)
+{
+	return (struct backend_config){
+		.path = getenv("RBLK_TEST_RBD"), .own = own, .block_size = 512};
+}
 
 static int set_up_aio(void **state)
 {
@@ -25,9 +39,8 @@ static int set_up_aio(void **state)
 
 static void rbd_does_all(void **state)
 {
-	const char *path = getenv("RBLK_TEST_RBD"), *conf = getenv("RBLK_TEST_RBD_CONF");
-	const struct backend_config config = {
-		.path = path, .ceph_conf = conf, .ceph_user = "rblk", .block_size = 512};
+	const struct rbd_config own = as_user("rblk");
+	const struct backend_config config = the_image(&own);
 	struct backend *backend = must_open(&backend_rbd, &config);
 
 	assert_false(backend->limits.has_volatile_cache);
@@ -63,10 +76,8 @@ static void resize_image(const char *size)
 /* By another client. What reaches over the new end fails, and librbd would cut it. */
 static void rbd_shrinks(void **state)
 {
-	const struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
-					      .ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
-					      .ceph_user = "rblk",
-					      .block_size = 512};
+	const struct rbd_config own = as_user("rblk");
+	const struct backend_config config = the_image(&own);
 	struct backend *backend = must_open(&backend_rbd, &config);
 	uint8_t *buffer = buffer_new(2 * BLOCK);
 	struct error error;
@@ -96,10 +107,8 @@ static void rbd_shrinks(void **state)
 /* prepare never waits, and open takes what it has begun. */
 static void rbd_opens_beside(void **state)
 {
-	const struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
-					      .ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
-					      .ceph_user = "rblk",
-					      .block_size = 512};
+	const struct rbd_config own = as_user("rblk");
+	const struct backend_config config = the_image(&own);
 	struct backend *backend;
 
 	assert_int_equal(backend_rbd.prepare(&config), -EINPROGRESS);
@@ -193,11 +202,8 @@ static void compare_and_set(struct record_store *store)
 
 static void rbd_keeps_records(void **state)
 {
-	struct backend_config config = {.path = getenv("RBLK_TEST_RBD"),
-					.ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
-					.ceph_user = "rblk",
-					.keeps_records = true,
-					.block_size = 512};
+	struct rbd_config own = {.conf = getenv("RBLK_TEST_RBD_CONF"), .user = "rblk"};
+	const struct backend_config config = the_image(&own);
 	struct backend *backend = must_open(&backend_rbd, &config);
 	struct record_store *store = backend->ops->records(backend);
 	uint64_t version;
@@ -215,7 +221,7 @@ static void rbd_keeps_records(void **state)
 	must_have_read(store, "{}", version);
 	assert_int_equal(call(store, store->ops->remove, store->own, NULL, version).error, 0);
 	backend->ops->close(backend);
-	config.keeps_records = false;
+	own.state = RBD_STATE_DIRECTORY;
 	backend = must_open(&backend_rbd, &config);
 	assert_null(backend->ops->records(backend));
 	backend->ops->close(backend);
@@ -223,15 +229,15 @@ static void rbd_keeps_records(void **state)
 
 static void rbd_is_refused(void **state)
 {
-	struct backend_config config = {.path = "rbd/no-such-image",
-					.ceph_conf = getenv("RBLK_TEST_RBD_CONF"),
-					.ceph_user = "rblk",
-					.block_size = 512};
+	struct rbd_config own = as_user("rblk");
+	struct backend_config config = the_image(&own);
+
+	config.path = "rbd/no-such-image";
 
 	must_refuse(&backend_rbd, &config, -ENOENT, "there is no such image");
 	config.path = "no-such-pool/image";
 	must_refuse(&backend_rbd, &config, -ENOENT, "there is no pool 'no-such-pool'");
-	config.ceph_user = "stranger";
+	own = as_user("stranger");
 	must_refuse(&backend_rbd, &config, -EIO, "client.stranger");
 }
 

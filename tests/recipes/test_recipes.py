@@ -8,21 +8,37 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import BUILD, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
+from harness import BUILD, RBLKCTL, Target, Volume, expect, expect_equal, run, run_cases  # noqa: E402
 from recipe import Recipe, names  # noqa: E402
 
 
 def backend(scratch):
-    """A backend that reads 5Ah everywhere: its key is accepted, and hosts read from it."""
+    """A backend that reads one byte everywhere: its keys are accepted, and hosts read from it."""
     recipe = Recipe(scratch, "backend")
     recipe.build("target/rblkd")
-    target = Target(scratch, ["nsid: 1, pattern: 1MiB"], rblkd=recipe.program("target/rblkd"))
-    volume = Volume(target, 1)
-    run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c",
-        "h.pwrite(b'x' * 4096, 0)\nassert h.pread(8192, 0) == b'\\x5a' * 8192")
-    expect_equal([ns["kind"] for ns in target.list("namespaces")["namespaces"]], ["pattern"], "kind")
-    volume.detach()
+    target = Target(scratch, ["nsid: 1, pattern: 1MiB", "nsid: 2, pattern: 1MiB, pattern_byte: 66"],
+                    rblkd=recipe.program("target/rblkd"))
+    for nsid, byte in ((1, "5a"), (2, "42")):
+        volume = Volume(target, nsid)
+        run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c",
+            f"h.pwrite(b'x' * 4096, 0)\nassert h.pread(8192, 0) == b'\\x{byte}' * 8192")
+        volume.detach()
+    expect_equal([ns["kind"] for ns in target.list("namespaces")["namespaces"]], ["pattern"] * 2, "kinds")
+    expect_own_key(target)
     target.stop()
+
+
+def expect_own_key(target):
+    """A change of pattern_byte is named; a value beyond its bounds and one beside another kind are refused."""
+    with open(target.config, encoding="utf-8") as f:
+        text = f.read()
+    for before, after, says in (("pattern_byte: 66", "pattern_byte: 67", "pattern_byte: 66 -> 67"),
+                                ("pattern_byte: 66", "pattern_byte: 256", "pattern_byte must be between 0 and 255, not 256"),
+                                ("pattern: 1MiB,", "ram: 1MiB,", "pattern_byte is for pattern only")):
+        with open(target.config, "w", encoding="utf-8") as f:
+            f.write(text.replace(before, after))
+        done = run(RBLKCTL, "diff", "--socket", target.control, check=False)
+        expect(says in done.stdout + done.stderr, f"{says}: {done.stdout}{done.stderr}")
 
 
 def send_new(scratch, name, which):

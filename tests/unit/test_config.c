@@ -20,6 +20,8 @@
 #include "base/spin.h"
 #include "target/config/config.h"
 #include "target/export/snapshot.h"
+#include "target/store/backends.h"
+#include "target/store/rbd_config.h"
 
 static char directory[] = "/tmp/test_config.XXXXXX";
 
@@ -367,9 +369,9 @@ static void where_state_is_kept(void **state)
 		unsigned is;
 		const char *says;
 	} rows[] = {
-		{"", CONFIG_CEPH_STATE_POOL, NULL},
-		{", ceph_state: pool", CONFIG_CEPH_STATE_POOL, NULL},
-		{", ceph_state: directory", CONFIG_CEPH_STATE_DIRECTORY, NULL},
+		{"", RBD_STATE_POOL, NULL},
+		{", ceph_state: pool", RBD_STATE_POOL, NULL},
+		{", ceph_state: directory", RBD_STATE_DIRECTORY, NULL},
 		{", ceph_state: disk", 0, "must be one of pool, directory, not 'disk'"},
 		{", ceph_state: Pool", 0, "must be one of pool, directory, not 'Pool'"},
 		{", ceph_state: ''", 0, "must be one of pool, directory, not ''"},
@@ -378,7 +380,8 @@ static void where_state_is_kept(void **state)
 
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct config_subsystem *subsystem;
-		const struct config_namespace *ns;
+		struct backend_config how;
+		struct conf_mark mark;
 		struct reading r;
 		char text[512];
 
@@ -389,9 +392,10 @@ static void where_state_is_kept(void **state)
 		assert_int_equal(count(r.said, "t.yaml:7:37: error: ceph_state "), !!rows[i].says);
 		must_say(&r, rows[i].says ? rows[i].says : "");
 		subsystem = r.config.subsystems.items;
-		ns = subsystem->namespaces.items;
+		assert_ptr_equal(config_backend(subsystem->namespaces.items, &how, &mark),
+				 &backend_rbd);
 		if (!rows[i].says)
-			assert_int_equal(ns->ceph_state, rows[i].is);
+			assert_int_equal(rbd_config(&how)->state, rows[i].is);
 		release(&r);
 	}
 }

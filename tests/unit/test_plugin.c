@@ -95,8 +95,8 @@ static void missing_one_names_its_package(void **state)
 static void wrong_ones_are_refused(void **state)
 {
 	must_refuse("release", "is of rblk 0.0.0-other, and this is " RBLK_VERSION);
-	must_refuse("version", "is of another build of rblk (interface 4, here 3)");
-	must_refuse("bytes", "is of another build of rblk (interface 3, here 3)");
+	must_refuse("version", "is of another build of rblk (interface 5, here 4)");
+	must_refuse("bytes", "is of another build of rblk (interface 4, here 4)");
 	must_refuse("symbol", "rblk_backend_plugin");
 	must_refuse("library", "cannot be loaded");
 }

@@ -303,8 +303,8 @@ static struct cluster *find(const struct backend_config *config)
 	list_for_each (node, &all.clusters) {
 		struct cluster *cluster = list_entry(node, struct cluster, node);
 
-		if (!strcmp(cluster->conf, config->ceph_conf) &&
-		    !strcmp(cluster->user, config->ceph_user) && cluster->state != REFUSED &&
+		if (!strcmp(cluster->conf, rbd_config(config)->conf) &&
+		    !strcmp(cluster->user, rbd_config(config)->user) && cluster->state != REFUSED &&
 		    cluster->is_of_owners == is_of_owners(config) && !cluster->is_lost)
 			return cluster;
 	}
@@ -317,8 +317,8 @@ static struct cluster *new_cluster(const struct backend_config *config)
 
 	if (!cluster)
 		return NULL;
-	cluster->conf = strdup(config->ceph_conf);
-	cluster->user = strdup(config->ceph_user);
+	cluster->conf = strdup(rbd_config(config)->conf);
+	cluster->user = strdup(rbd_config(config)->user);
 	cluster->is_of_owners = is_of_owners(config);
 	strcpy(cluster->health, "unknown");
 	if (cluster->conf && cluster->user)

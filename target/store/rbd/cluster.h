@@ -18,6 +18,7 @@
 #include <rados/librados.h>
 
 #include "target/store/plugin.h"
+#include "target/store/rbd_config.h"
 
 struct cluster;
 

@@ -86,7 +86,7 @@ static int explain_open(const struct image *image, const struct backend_config *
 		return image_refuse(
 			config, r, error,
 			"client.%s may not %s it: its capabilities must have profile rbd for the pool",
-			config->ceph_user, config->is_read_only ? "read" : "write");
+			rbd_config(config)->user, config->is_read_only ? "read" : "write");
 	case -ENOSYS:
 		return image_refuse(
 			config, r, error,
@@ -400,7 +400,7 @@ static int open_records(struct image *image, const struct backend_config *config
 	char place[512];
 	int r;
 
-	if (!config->keeps_records || config->role == BACKEND_LOOKS)
+	if (rbd_config(config)->state != RBD_STATE_POOL || config->role == BACKEND_LOOKS)
 		return 0;
 	snprintf(place, sizeof(place), "%s%s%s/%s", image->name.pool, *image->name.space ? "/" : "",
 		 image->name.space, image->object);

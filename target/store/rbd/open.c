@@ -52,8 +52,9 @@ struct opener {
 	/* Constant */
 	struct standing standing;
 	uint64_t start_ns;
-	struct backend_config config; /* its strings belong to the next three */
-	char *path, *conf, *user;     /* owned */
+	struct backend_config config; /* it and own point to the next ones */
+	struct rbd_config own;
+	char *path, *conf, *user; /* owned */
 
 	/* The thread's while OPENING, then its own if it lingers, else of control */
 	struct image *image; /* owned */
@@ -180,6 +181,7 @@ static void *run_opener(void *context)
 
 static struct opener *new_opener(const struct backend_config *config)
 {
+	const struct rbd_config *own = rbd_config(config);
 	struct opener *opener = calloc(1, sizeof(*opener));
 
 	if (!opener)
@@ -188,8 +190,10 @@ static struct opener *new_opener(const struct backend_config *config)
 	opener->waits_for = -EINPROGRESS;
 	opener->config = *config;
 	opener->config.path = opener->path = strdup(config->path);
-	opener->config.ceph_conf = opener->conf = strdup(config->ceph_conf);
-	opener->config.ceph_user = opener->user = strdup(config->ceph_user);
+	opener->config.own = &opener->own;
+	opener->own = *own;
+	opener->own.conf = opener->conf = strdup(own->conf);
+	opener->own.user = opener->user = strdup(own->user);
 	opener->image = calloc(1, sizeof(*opener->image));
 	if (opener->image)
 		opener->image->path = strdup(config->path);
@@ -202,18 +206,18 @@ static struct opener *new_opener(const struct backend_config *config)
 /* Caller holds the lock. */
 static struct opener *find_opener(const struct backend_config *config)
 {
+	const struct rbd_config *own = rbd_config(config);
+
 	list_for_each (node, &all.openers) {
 		struct opener *opener = list_entry(node, struct opener, node);
 
-		if (!strcmp(opener->path, config->path) &&
-		    !strcmp(opener->conf, config->ceph_conf) &&
-		    !strcmp(opener->user, config->ceph_user) &&
+		if (!strcmp(opener->path, config->path) && !strcmp(opener->conf, own->conf) &&
+		    !strcmp(opener->user, own->user) && opener->own.state == own->state &&
 		    opener->config.block_size == config->block_size &&
 		    opener->config.is_read_only == config->is_read_only &&
 		    opener->config.is_shared == config->is_shared &&
 		    opener->config.role == config->role &&
-		    opener->config.lease_ns == config->lease_ns &&
-		    opener->config.keeps_records == config->keeps_records)
+		    opener->config.lease_ns == config->lease_ns)
 			return opener;
 	}
 	return NULL;
@@ -373,9 +377,9 @@ static int rbd_backend_check(const struct backend_config *config, uint64_t ret_i
 
 	if (r < 0)
 		return r;
-	if (access(config->ceph_conf, R_OK) < 0 || !realpath(config->ceph_conf, real))
+	if (access(rbd_config(config)->conf, R_OK) < 0 || !realpath(rbd_config(config)->conf, real))
 		return image_refuse(config, -errno, error, "ceph_conf %s: cannot be read: %s",
-				    config->ceph_conf, strerror(errno));
+				    rbd_config(config)->conf, strerror(errno));
 	/* The cluster is not asked: a check has to work without it, and at once. */
 	ret_identity[0] = image_hash(real);
 	ret_identity[1] = image_hash(config->path);

@@ -191,7 +191,7 @@ static int note_error(struct stander *s, int r, const char *what)
 	if (r == -EACCES || r == -EPERM)
 		return wait_for(s, r,
 				"client.%s may not %s: it must have mon and osd 'profile rbd'",
-				s->config->ceph_user, what);
+				rbd_config(s->config)->user, what);
 	return wait_for(s, r, "cannot %s: %s", what, strerror(-r));
 }
 

@@ -26,6 +26,7 @@ enum {
 	HELP_WIDTH = 80,
 	HELP_COLUMN_MAX = 30, /* the help of a longer option begins on the next line */
 	LEFT_MAX = 100,
+	HELP_MAX = 400,
 };
 
 struct parser {
@@ -75,10 +76,22 @@ static void print_row(const char *left, const char *help, unsigned column)
 	print_wrapped(help, column);
 }
 
+/* "NAME", or "auto|nbd|socket". */
+static const char *format_placeholder(char buf[LEFT_MAX], const struct arg *arg)
+{
+	size_t n = 0;
+
+	if (arg->placeholder || arg->type != ARG_CHOICE)
+		return arg->placeholder ? arg->placeholder : "VALUE";
+	for (unsigned i = 0; arg->choices[i] && n < LEFT_MAX; i++)
+		n += (size_t)snprintf(buf + n, LEFT_MAX - n, "%s%s", i ? "|" : "", arg->choices[i]);
+	return buf;
+}
+
 static void format_left(char buf[LEFT_MAX], const struct arg *arg)
 {
-	char letter[] = {'-', arg->letter, ',', ' ', '\0'};
-	const char *value = arg->placeholder ? arg->placeholder : "VALUE";
+	char letter[] = {'-', arg->letter, ',', ' ', '\0'}, choices[LEFT_MAX];
+	const char *value = format_placeholder(choices, arg);
 	bool is_flag = arg->type == ARG_FLAG;
 
 	snprintf(buf, LEFT_MAX, "  %s--%s%s%s", arg->letter ? letter : "    ", arg->name,
@@ -104,11 +117,14 @@ static unsigned widest(const struct arg *arg, unsigned column)
 
 static void print_options(const struct arg *arg, unsigned column)
 {
-	char left[LEFT_MAX];
+	char left[LEFT_MAX], help[HELP_MAX];
 
 	for (; arg->name; arg++) {
 		format_left(left, arg);
-		print_row(left, arg->help, column);
+		snprintf(help, sizeof(help), "%s%s%s%s", arg->help,
+			 arg->standard ? " (default: " : "", arg->standard ? arg->standard : "",
+			 arg->standard ? ")" : "");
+		print_row(left, help, column);
 	}
 }
 
@@ -207,6 +223,8 @@ static int add_item(const struct parser *p, const struct arg *arg, const char *t
 
 static int set_value(const struct parser *p, const struct arg *arg, const char *text)
 {
+	if (arg->text)
+		*arg->text = text ? text : "yes";
 	switch (arg->type) {
 	case ARG_FLAG:
 		*(bool *)arg->value = true;
@@ -232,10 +250,11 @@ static int set_value(const struct parser *p, const struct arg *arg, const char *
 static int take_next_value(struct parser *p, const struct arg *arg)
 {
 	const char *value = p->at + 1 < p->argc ? p->argv[p->at + 1] : NULL;
+	char choices[LEFT_MAX];
 
 	if (!value || !strncmp(value, "--", 2))
 		return bad_usage(p, "--%s needs a value: %s", arg->name,
-				 arg->placeholder ? arg->placeholder : "VALUE");
+				 format_placeholder(choices, arg));
 	p->at++;
 	return set_value(p, arg, value);
 }

@@ -35,10 +35,12 @@ struct arg {
 	char letter;	  /* 'n' for -n, or 0 */
 	enum arg_type type;
 	void *value;		 /* default in, result out */
-	const char *placeholder; /* "NAME" in --help */
+	const char *placeholder; /* "NAME" in --help; NULL: "VALUE", or the choices */
 	const char *help;
 	uint64_t min, max; /* ARG_UINT, SIZE, DURATION, LIST; max 0: no limit */
 	const char *const *choices;
+	const char *standard; /* the default, for --help; NULL: none, or help has it */
+	const char **text;    /* gets the last value as it was given ("yes" for a flag); or NULL */
 };
 
 struct args_usage {

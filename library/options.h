@@ -7,7 +7,6 @@
 
 struct open_options {
 	struct volume_config config;
-	uint64_t spin_ns;     /* of spin.h */
 	uint64_t cache_bytes; /* 0: no cache */
 	char fabric[64], hostnqn[VOLUME_NQN_MAX], hostid[64];
 };

@@ -131,7 +131,7 @@ static struct rblk_volume *new_volume(const struct open_options *options)
 		return NULL;
 	snprintf(volume->name, sizeof(volume->name), "%s/%u", options->config.subnqn,
 		 options->config.nsid);
-	volume->spin_ns = options->spin_ns;
+	volume->spin_ns = options->config.spin;
 	pthread_mutex_init(&volume->lock, NULL);
 	list_init(&volume->queues);
 	list_init(&volume->memories);

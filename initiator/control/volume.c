@@ -23,38 +23,8 @@
 
 static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");
 
-enum {
-	QUEUE_SIZE_MIN = 16,
-	QUEUE_SIZE_MAX = 1024,
-};
 #define RECONNECT_DELAY_MIN_NS (10 * NSEC_PER_MSEC)
 #define KEEP_ALIVE_MIN_NS      (100 * NSEC_PER_MSEC)
-
-void volume_config_init(struct volume_config *config)
-{
-	*config = (struct volume_config){
-		.nsid = 1,
-		.n_queues = 4,
-		.queue_size = 128,
-		.slab_bytes = 32 * MIB,
-		.may_shrink_slab = true,
-		.keep_alive_ns = 10 * NSEC_PER_SEC,
-		.reconnect_delay_ns = 2 * NSEC_PER_SEC,
-		.ctrl_loss_tmo_ns = 600 * NSEC_PER_SEC,
-		.fast_io_fail_tmo_ns = UINT64_MAX,
-		.io_timeout_ns = 30 * NSEC_PER_SEC,
-	};
-}
-
-bool volume_config_has_path(const struct volume_config *config, const union addr *address)
-{
-	if (addr_is_equal(address, &config->address))
-		return true;
-	for (unsigned i = 0; i < config->n_others; i++)
-		if (addr_is_equal(address, &config->others[i]))
-			return true;
-	return false;
-}
 
 const char *volume_state_name(enum volume_state state)
 {
@@ -84,8 +54,8 @@ static bool is_valid(const struct volume_config *config)
 	return config->subnqn[0] && config->hostnqn[0] && config->nsid &&
 	       config->address.sa.sa_family && config->n_others < VOLUME_PATHS_MAX &&
 	       config->n_queues >= 1 && config->n_queues <= VOLUME_QUEUES_MAX &&
-	       config->queue_size >= QUEUE_SIZE_MIN && config->queue_size <= QUEUE_SIZE_MAX &&
-	       config->io_timeout_ns;
+	       config->queue_size >= VOLUME_QUEUE_SIZE_MIN &&
+	       config->queue_size <= VOLUME_QUEUE_SIZE_MAX && config->io_timeout_ns;
 }
 
 static void free_volume(struct volume *volume)

@@ -169,7 +169,7 @@ static int start_pool(struct bridge *bridge)
 			  &(struct pool_config){.loop = &bridge->loop,
 						.volume = bridge->volume,
 						.conns = &bridge->conns,
-						.spin = config->spin,
+						.spin = config->volume.spin,
 						.n_max = MIN(bridge->info.n_queues_granted,
 							     config->volume.n_queues),
 						.is_fixed = config->has_fixed_queues,

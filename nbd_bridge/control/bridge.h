@@ -34,7 +34,6 @@ struct bridge_config {
 	struct frontend_kernel_config kernel;
 	enum bridge_frontend frontend;
 	unsigned max_connections;
-	uint64_t spin;	       /* of the workers: spin.h */
 	bool has_fixed_queues; /* a queue and a thread for each connection, up to volume.n_queues */
 	bool is_read_only;
 	void (*on_ready)(void *context, const struct bridge_ready *ready);

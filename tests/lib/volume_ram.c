@@ -73,16 +73,6 @@ static uint64_t number(const char *name, uint64_t value)
 	return s ? strtoull(s, NULL, 0) : value;
 }
 
-void volume_config_init(struct volume_config *config)
-{
-	*config = (struct volume_config){
-		.nsid = 1,
-		.n_queues = 4,
-		.queue_size = 128,
-		.slab_bytes = number("VOLUME_RAM_SLAB", 8 * MIB),
-	};
-}
-
 const char *volume_path_state_name(enum volume_path_state state)
 {
 	return "";

@@ -2,12 +2,13 @@
 """librblk as programs use it: tests/library/user.c and swap.c against rblkd, which is killed and comes back."""
 
 import os
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (BUILD, IS_SANITIZED, LASTING, NQN, PATIENCE, SANITIZER_REPORT, Target, expect,  # noqa: E402
-                     SOFTRDMA, expect_equal, run_cases, wait_until)
+from harness import (BUILD, IS_SANITIZED, LASTING, NQN, PATIENCE, RBLK, ROOT, SANITIZER_REPORT, Target, expect,  # noqa: E402
+                     SOFTRDMA, expect_equal, run, run_cases, wait_until)
 
 USER = os.path.join(BUILD, "tests", "library", "user")
 SWAP = os.path.join(BUILD, "tests", "library", "swap")
@@ -81,6 +82,21 @@ def test_fork(scratch):
 def test_mistakes(scratch):
     out, _ = use(scratch, "refuses")
     expect(len(out.splitlines()) == 11, out)
+
+
+def test_options(scratch):
+    """Each option of a volume that rblk attach has, and the page names it; but buffers, which I/O in place has not."""
+    text = run(RBLK, "attach", "--help").stdout
+    others = {"output", "all", "from", "persist", "name", "read-only", "frontend", "socket", "socket-mode", "socket-owner",
+              "socket-group", "listen", "metrics", "max-connections", "device-connections", "verbose", "help", "version"}
+    names = sorted(set(re.findall(r"^  (?:-\w, |    )--([a-z-]+)", text, re.M)) - others)
+    expect("fence" in names and len(names) == 22, f"{names}")
+    out, _ = finish(start_user(scratch, "options", ",".join(names)))
+    with open(os.path.join(ROOT, "docs", "man", "librblk.3.scd"), encoding="utf-8") as f:
+        page = f.read()
+    for name, line in zip(names, out.splitlines(), strict=True):
+        is_known = f"option {name}: '' is not a value of it" in line
+        expect_equal((is_known, f"*{name}*" in page), (name != "buffers",) * 2, f"{name}: {line}")
 
 
 def test_unasked(scratch):
@@ -191,6 +207,7 @@ if __name__ == "__main__":
         ("memory is registered and released a million times", test_registrations),
         ("a child process cannot use its parent's volumes", test_fork),
         ("mistakes have messages", test_mistakes),
+        ("the options of rblk attach", test_options),
         ("softrdma where it has to be asked for", test_unasked),
         ("a target is killed while I/O runs", test_killed_target),
         ("compare and write", test_swaps),

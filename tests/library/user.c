@@ -526,15 +526,37 @@ static void refuses(const char *uri)
 	printf("%d: %s (%s)\n", error.code, error.message, error.hint);
 }
 
+/* names: of options, divided by commas; none of them may be empty. */
+static void options(const char *names)
+{
+	char copy[1024], *rest = copy;
+	struct rblk_volume *volume;
+	struct rblk_error error;
+
+	snprintf(copy, sizeof(copy), "%s", names);
+	for (char *name = strsep(&rest, ","); name; name = strsep(&rest, ",")) {
+		struct rblk_option option[] = {{name, ""}, {NULL, NULL}};
+
+		expect(rblk_open("nvme+rdma://127.0.0.1/nqn.x", option, &volume, &error) ==
+		       -EINVAL);
+		puts(error.message);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(const char *uri);
-	} cases[] = {{"operations", operations},       {"outside", outside},
-		     {"completions", completions},     {"threads", threads},
-		     {"registrations", registrations}, {"forks", forks},
-		     {"survives", survives},	       {"refuses", refuses}};
+	} cases[] = {{"operations", operations},
+		     {"outside", outside},
+		     {"completions", completions},
+		     {"threads", threads},
+		     {"registrations", registrations},
+		     {"forks", forks},
+		     {"survives", survives},
+		     {"refuses", refuses},
+		     {"options", options}};
 
 	for (unsigned i = 0; argc == 3 && i < sizeof(cases) / sizeof(*cases); i++)
 		if (!strcmp(cases[i].name, argv[1])) {

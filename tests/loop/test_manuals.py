@@ -67,6 +67,47 @@ def options(_scratch):
     compare("rblkd", options_of(RBLKD), page("rblkd.8"))
 
 
+def paragraph(text, option):
+    """What the page says of an option: from its heading to the next one."""
+    section = re.search(r"^# OPTIONS OF ATTACH AND SERVE\n(.*?)^# ", text, re.M | re.S).group(1)
+    found = re.search(rf"^[^\t\n]*\*--{option}\*.*?(?=^[^\t\n])", section + "\n*", re.M | re.S)
+    expect(found, f"rblk.8: no paragraph on --{option}")
+    return re.sub(r"\s+", " ", found.group(0).replace("_", "").replace("*", ""))
+
+
+def bounds_of(option):
+    """The bounds of a number, a size or a time, from the message that refuses one beyond them; or none."""
+    message = run(RBLK, "attach", f"--{option}", "99999999999", check=False).stderr
+    found = re.search(r"must be between (\S+) and (\S+), not", message)
+    return [re.sub(r"(?<=[a-z])00[a-z]+", "", bound) for bound in found.groups()] if found else []
+
+
+def values(_scratch):
+    """rblk(8) has the bounds and the default of each option of attach."""
+    text, n = page("rblk.8"), 0
+    for option, rest in re.findall(r"^  (?:-\w, |    )--([a-z-]+)(.*?)(?=^  (?:-\w, |    )--)", help_of(RBLK, "attach"),
+                                   re.M | re.S):
+        has = re.findall(r"\(default: ([^ ,)]+)\)", re.sub(r"\s+", " ", rest))
+        if option not in STANDARD | {"output", "from"}:
+            has += [bound for bound in bounds_of(option) if not bound.startswith("0")]
+        for value in has if option != "from" else []:
+            expect(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", paragraph(text, option)),
+                   f"rblk.8 does not say {value} of --{option}: {paragraph(text, option)}")
+            n += 1
+    expect(n > 25, f"{n} values")
+
+
+def completed(_scratch):
+    """The shell completes the values of an option that has a choice."""
+    script = ('option=$3; _init_completion() { cur= prev=$option cword=3 words=(rblk attach "$option" ""); }\n'
+              'source "$1"; _rblk "$2"; echo "${COMPREPLY[@]}"')
+    for option, expected in (("--policy", "latency queue-depth round-robin"), ("--fence", "require off"),
+                             ("--frontend", "auto nbd socket"), ("--spin", "auto always never"), ("-o", "table json"),
+                             ("--queue-size", "")):
+        done = run("bash", "-c", script, "bash", os.path.join(ROOT, "tools", "completion", "rblk"), RBLK, option)
+        expect_equal(done.stdout.strip(), expected, f"completion of {option}")
+
+
 # ---- the examples, word by word ----
 
 def blocks(name):
@@ -239,6 +280,8 @@ def on_their_machine():
 
 CASES = [
     ("options", options),
+    ("bounds and defaults", values),
+    ("completed values", completed),
     ("80 columns", fits_a_terminal),
     ("80 columns of man(1)", rendered_in_80_columns),
     ("each block of the pages is run or marked", each_is_run_or_marked),

@@ -7,10 +7,12 @@
  * RDMA. Prints "ready" on standard output when it accepts clients.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/args.h"
+#include "base/bits.h"
 #include "base/log.h"
 #include "nbd_bridge/control/bridge.h"
 #include "tests/lib/volume_ram.h"
@@ -48,6 +50,7 @@ int main(int argc, char **argv)
 	};
 	const struct args_usage usage = {"nbd_ram_server", "[SOCKET]", "NBD server for tests", 0,
 					 1};
+	const char *slab = getenv("VOLUME_RAM_SLAB");
 	struct error error;
 	int at, code = args_parse(&usage, table, argc, argv, &at);
 
@@ -55,6 +58,8 @@ int main(int argc, char **argv)
 		return code;
 	log_init("nbd_ram_server", is_debug ? LOG_DEBUG : LOG_INFO);
 	volume_config_init(&config.volume);
+	config.volume.slab_bytes = slab ? strtoull(slab, NULL, 0) : 8 * MIB;
+	config.volume.spin = 0;
 	snprintf(config.volume.subnqn, sizeof(config.volume.subnqn), "nqn.2026-01.test:ram");
 	config.volume.n_queues = (unsigned)queues;
 	config.has_fixed_queues = !has_pool;

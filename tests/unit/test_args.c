@@ -20,7 +20,7 @@ enum {
 };
 
 static struct {
-	const char *name;
+	const char *name, *as_given;
 	bool is_verbose, is_json;
 	uint64_t nsid, size, wait;
 	unsigned format;
@@ -72,8 +72,9 @@ static int attach(int argc, char **argv)
 		 .letter = 'o',
 		 .type = ARG_CHOICE,
 		 .value = &seen.format,
-		 .placeholder = "FORMAT",
-		 .help = "normal or json",
+		 .help = "for people or scripts",
+		 .standard = "normal",
+		 .text = &seen.as_given,
 		 .choices = formats},
 		{0},
 	};
@@ -181,6 +182,7 @@ static void test_every_spelling(void **state)
 	assert_int_equal(seen.size, MIB);
 	assert_int_equal(seen.wait, 5 * NSEC_PER_SEC);
 	assert_int_equal(seen.format, 1);
+	assert_string_equal(seen.as_given, "json");
 	assert_false(seen.is_verbose);
 	expect_values("x --name=db --ns=5 a", "a");
 	assert_string_equal(seen.name, "db");
@@ -269,7 +271,7 @@ static void test_help(void **state)
 		"      --size SIZE             how much\n"
 		"      --time-to-wait-at-most TIME\n"
 		"                              how long\n"
-		"  -o, --output FORMAT         normal or json\n"
+		"  -o, --output normal|json    for people or scripts (default: normal)\n"
 		"  -h, --help                  show this help and exit\n"
 		"      --version               show the version and exit\n";
 

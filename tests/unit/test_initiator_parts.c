@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The initiator's smaller parts: command identifiers, the bytes of Connect, texts of errors. */
+/* The initiator's smaller parts: command identifiers, the bytes of Connect, texts of errors, the
+ * options of a volume. */
 #include <errno.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -9,9 +10,11 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "initiator/io/command.h"
 #include "initiator/io/connect.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/volume_config.h"
 #include "initiator/io/io_status.h"
 
 /* ---- commands ---- */
@@ -330,6 +333,83 @@ static void test_connect_errors(void **state)
 	assert_false(error_connect_is_permanent(0x0182));
 }
 
+/* ---- the options of a volume ---- */
+
+/* Each default, as status reports it, sets the same again. */
+static void test_option_defaults(void **state)
+{
+	struct volume_config config, again;
+	char text[VOLUME_OPTION_MAX], second[VOLUME_OPTION_MAX];
+
+	volume_config_init(&config);
+	for (unsigned i = 0; i < VOLUME_OPTIONS; i++) {
+		const struct volume_option *option = &volume_option_table[i];
+		const char *is = volume_option_format(option, &config, text);
+
+		assert_ptr_equal(volume_option_find(option->name), option);
+		if (!option->standard)
+			continue;
+		volume_config_init(&again);
+		assert_int_equal(volume_option_parse(option, is, &again), 0);
+		assert_string_equal(volume_option_format(option, &again, second), is);
+		assert_memory_equal(&again, &config, sizeof(config));
+	}
+	assert_null(volume_option_find("queue"));
+	assert_int_equal(config.nsid, 1);
+	assert_int_equal(config.ctrl_loss_tmo_ns, 600 * NSEC_PER_SEC);
+	assert_int_equal(config.fast_io_fail_tmo_ns, UINT64_MAX);
+}
+
+static int parse(const char *name, const char *text, struct volume_config *config)
+{
+	return volume_option_parse(volume_option_find(name), text, config);
+}
+
+static void test_option_bounds(void **state)
+{
+	static const struct {
+		const char *name, *text;
+		int r;
+	} samples[] = {
+		{"queue-size", "16", 0},
+		{"queue-size", "15", -ERANGE},
+		{"queue-size", "1024", 0},
+		{"queue-size", "1025", -ERANGE},
+		{"ns", "0", -ERANGE},
+		{"ns", "4294967295", -ERANGE},
+		{"keep-alive", "0", 0},
+		{"keep-alive", "3601s", -ERANGE},
+		{"io-timeout", "999ms", -ERANGE},
+		{"ctrl-loss-tmo", "-1", 0},
+		{"ctrl-loss-tmo", "soon", -EINVAL},
+		{"fence", "off", 0},
+		{"fence", "maybe", -EINVAL},
+		{"memory-windows", "yes", 0},
+		{"memory-windows", "", -EINVAL},
+		{"spin", "2s", -EINVAL},
+		{"dhchap-secret-file", "", -EINVAL},
+		{"buffers", "1MiB", 0},
+		{"buffers", "1023KiB", -ERANGE},
+		{"host-address", "192.0.2.7", 0},
+		{"path", "192.0.2.8", 0},
+		{"path", "192.0.2.8:4420", -EEXIST},
+		{"path", "fe80::1", -EINVAL},
+	};
+	struct volume_config config;
+	char text[VOLUME_OPTION_MAX];
+
+	volume_config_init(&config);
+	for (unsigned i = 0; i < ARRAY_LEN(samples); i++)
+		assert_int_equal(parse(samples[i].name, samples[i].text, &config), samples[i].r);
+	assert_int_equal(config.queue_size, 1024);
+	assert_int_equal(config.fence, VOLUME_FENCE_OFF);
+	assert_int_equal(config.slab_bytes, 256 * KIB);
+	assert_string_equal(volume_option_format(volume_option_find("buffers"), &config, text),
+			    "1MiB");
+	assert_string_equal(volume_option_format(volume_option_find("path"), &config, text),
+			    "192.0.2.8:4420");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,7 +418,8 @@ int main(void)
 		cmocka_unit_test(test_connect_data),   cmocka_unit_test(test_io_errors),
 		cmocka_unit_test(test_pairs),	       cmocka_unit_test(test_retries),
 		cmocka_unit_test(test_cm_errors),      cmocka_unit_test(test_cm_hints),
-		cmocka_unit_test(test_connect_errors),
+		cmocka_unit_test(test_connect_errors), cmocka_unit_test(test_option_defaults),
+		cmocka_unit_test(test_option_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,7 +43,7 @@ struct attach {
 	struct volume_options options;
 	struct bridge_config config;
 	unsigned output;
-	bool is_all, is_persistent, has_nsid;
+	bool is_all, is_persistent;
 	const char *directory; /* of --from; NULL */
 	int argc;
 	char **args; /* borrowed: what followed "attach" */
@@ -321,7 +321,8 @@ static int check_usage(const struct attach *attach, const char *target)
 	if (attach->is_all && target && attach->directory)
 		return fail_with(program, EXIT_USAGE, NULL,
 				 "an address and --from exclude each other");
-	if (attach->is_all && (o->name || o->socket_path || o->metrics || attach->has_nsid))
+	if (attach->is_all &&
+	    (o->name || o->socket_path || o->metrics || volume_options_given(o, "ns")))
 		return fail_with(
 			program, EXIT_USAGE, "attach that volume alone",
 			"--name, --ns, --socket and --metrics are for one volume, not for --all");
@@ -331,14 +332,15 @@ static int check_usage(const struct attach *attach, const char *target)
 /* The identity goes to the questions, the words to each volume. */
 static int run_all(const struct attach *attach, const char *address, char **words, unsigned n)
 {
+	const struct volume_options *o = &attach->options;
 	const struct attach_all all = {
 		.address = address,
 		.directory = attach->directory ?: "/etc/nvme",
-		.hostnqn = attach->options.hostnqn,
-		.hostid = attach->options.hostid,
-		.host_address = attach->options.host_address,
-		.secret_file = attach->options.secret_file,
-		.ctrl_secret_file = attach->options.ctrl_secret_file,
+		.hostnqn = volume_options_given(o, "hostnqn"),
+		.hostid = volume_options_given(o, "hostid"),
+		.host_address = volume_options_given(o, "host-address"),
+		.secret_file = volume_options_given(o, "dhchap-secret-file"),
+		.ctrl_secret_file = volume_options_given(o, "dhchap-ctrl-secret-file"),
 		.is_json = attach->output == OUTPUT_JSON,
 		.words = words,
 		.n_words = n,
@@ -368,15 +370,12 @@ int attach_main(int argc, char **argv)
 
 	attach.args = arguments + 2;
 	volume_options_init(&attach.options, BRIDGE_FRONTEND_AUTO);
-	attach.options.nsid = 0;
 	volume_options_table(&attach.options, table, 4);
 	code = args_parse(&usage, table, argc, argv, &at);
 	if (code >= 0)
 		return code;
 	target = at < argc ? argv[at] : NULL;
 	n_words = (unsigned)at - 1;
-	attach.has_nsid = attach.options.nsid != 0;
-	attach.options.nsid = attach.options.nsid ?: 1;
 	code = check_usage(&attach, target) ?: fd_limit_raise(program);
 	if (code)
 		return code;

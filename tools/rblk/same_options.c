@@ -51,7 +51,7 @@ static void compare_options(struct differences *d, struct json_object *status,
 	if (!options->socket_path)
 		json_object_object_del(asked, "socket");
 	/* it has those that were found then */
-	if (options->finds_paths)
+	if (config->volume.finds_paths)
 		json_object_object_del(asked, "path");
 	json_object_object_foreach(asked, name, wanted)
 	{

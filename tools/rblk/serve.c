@@ -134,7 +134,8 @@ static int run(struct serve *serve, const char *target)
 				.nsid = serve->config.volume.nsid));
 	if (serve->options.is_verbose)
 		log_set_level(LOG_DEBUG);
-	code = serve->options.finds_paths ? find_paths(&serve->config.volume, &error) : EXIT_OK;
+	code = serve->config.volume.finds_paths ? find_paths(&serve->config.volume, &error)
+						: EXIT_OK;
 	if (code)
 		return report_failure(serve, &error);
 	code = bridge_run(&serve->config, &error);

@@ -18,26 +18,6 @@
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/socket_options.h"
 
-unsigned socket_options_table(struct volume_options *o, struct arg *t, unsigned n)
-{
-	n = volume_options_add(t, n,
-			       (struct arg){"socket", 0, ARG_STRING, &o->socket_path, "PATH",
-					    "NBD socket (default: in the run directory)"});
-	n = volume_options_add(t, n,
-			       (struct arg){"socket-mode", 0, ARG_STRING, &o->socket_mode, "MODE",
-					    "permissions of the NBD socket (default: 0600)"});
-	n = volume_options_add(t, n,
-			       (struct arg){"socket-owner", 0, ARG_STRING, &o->socket_owner, "USER",
-					    "owner of the NBD socket (default: this user)"});
-	n = volume_options_add(t, n,
-			       (struct arg){"socket-group", 0, ARG_STRING, &o->socket_group,
-					    "GROUP",
-					    "group of the NBD socket (default: this user's)"});
-	return volume_options_add(t, n,
-				  (struct arg){"listen", 0, ARG_STRING, &o->listen, "ADDRESS",
-					       "says how nbdkit serves the volume over TCP"});
-}
-
 /* Octal, as chmod(1) takes it: a decimal 660 would open the socket to the wrong users. */
 static int apply_mode(const struct volume_options *o, struct frontend_socket_config *sockets,
 		      struct error *error)

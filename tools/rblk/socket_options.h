@@ -4,8 +4,6 @@
 
 #include "tools/rblk/volume_options.h"
 
-/* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
-unsigned socket_options_table(struct volume_options *options, struct arg *table, unsigned n);
 /* After parsing; *config borrows from *options. 0, or an exit code with *error filled. */
 int socket_options_apply(struct volume_options *options, struct bridge_config *config,
 			 struct error *error);

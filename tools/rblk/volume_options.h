@@ -8,7 +8,6 @@
 #include <limits.h>
 
 #include "base/args.h"
-#include "base/check.h"
 #include "initiator/control/volume.h"
 #include "nbd_bridge/control/bridge.h"
 #include "tools/rblk/target_name.h"
@@ -18,17 +17,15 @@ enum {
 };
 
 struct volume_options {
-	/* As given. */
-	uint64_t nsid, n_queues, queue_size, buffer_bytes, keep_alive_ns, reconnect_delay_ns,
-		io_timeout_ns;
+	/* As given: texts of the rows of volume_option_table, in their order, and NULL. */
+	const char *given[VOLUME_OPTIONS];
+	struct arg_list paths; /* of --path, which is not in given */
+	uint64_t checked;      /* args_parse puts there what it has checked */
 	uint64_t max_connections, n_kernel_connections;
-	const char *ctrl_loss_tmo, *fast_io_fail_tmo; /* a duration or "never" */
-	const char *name, *hostnqn, *hostid, *host_address, *fabric;
-	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen, *metrics;
-	const char *secret_file, *ctrl_secret_file, *spin;
-	struct arg_list paths;
-	unsigned frontend, fence, policy;
-	bool is_read_only, is_verbose, has_windows, fails_on_denial, finds_paths;
+	const char *name, *fabric, *metrics;
+	const char *socket_path, *socket_mode, *socket_owner, *socket_group, *listen;
+	unsigned frontend;
+	bool is_read_only, is_verbose;
 
 	char default_name[VOLUME_NAME_MAX];
 	char socket[PATH_MAX];
@@ -36,16 +33,10 @@ struct volume_options {
 
 /* Sets the defaults. */
 void volume_options_init(struct volume_options *options, enum bridge_frontend frontend);
-/* Adds one row to a table of VOLUME_OPTIONS_MAX, which stays terminated; returns n + 1. */
-static inline unsigned volume_options_add(struct arg *table, unsigned n, struct arg arg)
-{
-	check(n + 1 < VOLUME_OPTIONS_MAX);
-	table[n] = arg;
-	table[n + 1] = (struct arg){0};
-	return n + 1;
-}
 /* Appends rows to a table of VOLUME_OPTIONS_MAX; returns how many there are then. */
 unsigned volume_options_table(struct volume_options *options, struct arg *table, unsigned n);
+/* The text of an option of volume_option_table, borrowed; NULL: not given. */
+const char *volume_options_given(const struct volume_options *options, const char *name);
 /*
  * After parsing: options and "NQN@ADDRESS" become a configuration, names that were not given get
  * their defaults, the host's identity is loaded. *config borrows from *options. 0, or an exit code

@@ -17,6 +17,7 @@ from harness import (BUILD, LASTING, NQN, RBLKD, Volume, ask, expect, expect_dat
                      expect_equal, fio, rblk, run, run_cases, start_fio, wait_until, with_fabric)
 from pair import Beside, GroupMember  # noqa: E402
 from stopped import is_stopped  # noqa: E402
+from successor import upgrade  # noqa: E402
 
 MIB = 1 << 20
 LEASE_S = 2
@@ -209,6 +210,40 @@ def ended(scratch):
     finish(process, volume)
     one.stop()
     other.stop()
+
+
+def go_over(one, process, volume):
+    """rblkctl upgrade, under I/O."""
+    since = time.monotonic()
+    done = upgrade(one)
+    expect_equal((done["state"], done["reason"]), ("done", None), "what became of it")
+    print(f"# upgraded after {time.monotonic() - since:.2f} s, served {done['held_ms']} ms after hosts were told", flush=True)
+    goes_on(process, volume)
+
+
+def upgraded(scratch):
+    """The new process is the owner next; if another gateway stands by, that one may be faster. Nothing is fenced."""
+    names = images("upgraded", 2)
+    before = blocklist()
+    one = Member(scratch, 0, names)
+    wait_until(one.is_owner, "it is the owner")
+    volume = Volume(one, 1)
+    process = begin(scratch, volume)
+    go_over(one, process, volume)
+    wait_until(one.is_owner, "the new process is the owner")
+    finish(process, volume)
+    other = Member(scratch, 1, names)
+    wait_until(other.stands_by, "the other stands by")
+    volume = attach(one, other)
+    process = begin(scratch, volume)
+    go_over(one, process, volume)
+    wait_until(lambda: one.is_owner() or other.is_owner(), "one of them is the owner")
+    check_owner(*sorted((one, other), key=lambda member: not member.is_owner()))
+    finish(process, volume)
+    expect_equal(blocklist(), before, "the blocklist")
+    for member in (one, other):
+        expect_equal(member.group()["times_lost"], 0, "times lost")
+        member.stop()
 
 
 def killed(scratch):
@@ -428,7 +463,7 @@ def main():
         print("rblk-rbd.so was not built: librbd was not found")
         sys.exit(77)
     enter()
-    cases = [stands_by_without_a_watch, given_away, ended, killed, stopped, old_writes_are_over, idle_owner_notices, lock_is_taken_away, race,
+    cases = [stands_by_without_a_watch, given_away, ended, upgraded, killed, stopped, old_writes_are_over, idle_owner_notices, lock_is_taken_away, race,
              hosts_hear_the_truth, mistakes]
     if can_cut():
         cases.append(cut_off)

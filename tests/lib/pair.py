@@ -61,7 +61,7 @@ class GroupMember(Target):
 class Member(GroupMember):
     """Of a file; each has ids and a state directory of its own."""
 
-    def __init__(self, scratch, number, namespaces=None, groups=GROUPS):
+    def __init__(self, scratch, number, namespaces=None, groups=GROUPS, extra=""):
         one = scratch if number == 0 else Beside(scratch, f"member{number}")
         for name in "group", "disk.img":
             path = scratch.file(name)
@@ -74,7 +74,7 @@ class Member(GroupMember):
         namespaces = namespaces or [f"nsid: 1, file: {scratch.file('disk.img')}, {LASTING}"]
         super().__init__(one, namespaces, subsystem_extra=groups,
                          extra=f"group_directory: {scratch.file('group')}\nstate_directory: {state}\n"
-                         f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
+                         f"controller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}\n{extra}")
 
 
 def members(scratch):

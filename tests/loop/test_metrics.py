@@ -19,6 +19,7 @@ import sys
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
 from harness import (NQN, PATIENCE, RBLK, RBLKCTL, RBLKD, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
                      free_port, rblk, run, run_cases, start_fio, wait_until, with_fabric)
+from pair import Member  # noqa: E402
 from nbd_server import FLUSH, READ, WRITE, Raw  # noqa: E402
 
 USAGE, CONFIG, NOT_FOUND, BUSY, UNREACHABLE, PRIVILEGE = 2, 3, 4, 5, 7, 9
@@ -91,10 +92,20 @@ def histograms_are_whole(samples, name="rblkd_namespace_latency_seconds"):
         expect_equal(counts[-1] > 0, samples[f"{name}_sum"][rest] > 0, "sum")
 
 
-def start(scratch, listen=None, portals="127.0.0.1"):
+def listen_on(address):
+    return f"metrics: {{listen: '{address}'}}"
+
+
+def start(scratch, listen=None, portals="127.0.0.1", group=False):
+    """group: one with an owner, too."""
     address = listen or f"127.0.0.1:{free_port()}"
-    return address, Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"],
-                           extra=f"metrics: {{listen: '{address}'}}", listen=portals)
+    namespaces, extra, more = ["nsid: 1, ram: 16MiB", "nsid: 2, ram: 16MiB"], listen_on(address), "allow_any_host: true"
+    if group:
+        os.makedirs(scratch.file("group"))
+        namespaces.append(f"nsid: 3, file: {scratch.make_file('disk.img', 1 << 20)}, ana_group: 2")
+        extra += f"\ngroup_directory: {scratch.file('group')}\ncontroller_ids: {{min: 1, max: 999}}"
+        more += "\n    ana_groups: [{id: 1}, {id: 2, owner: lock}]"
+    return address, Target(scratch, namespaces, extra=extra, listen=portals, subsystem_extra=more)
 
 
 def two_portals():
@@ -136,6 +147,32 @@ def numbers(scratch):
     expect_equal(get(address, method="GET", body="x" * 100000)[0], 200, "GET with a body")
     volume.detach()
     target.stop()
+
+
+def moves(scratch):
+    """Which of two is the owner of a group, and why it has moved."""
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    one, other = (Member(scratch, n, extra=listen_on(address)) for n, address in enumerate(addresses))
+    wait_until(other.stands_by, "the second stands by")
+
+    def shows(address, owner, **times):
+        samples = scrape(address)
+        for cause, n in times.items():
+            labels = {"subsystem": NQN, "group": 1, "cause": cause}
+            last = value(samples, "rblkd_group_last_move_timestamp_seconds", **labels)
+            if value(samples, "rblkd_group_moves_total", **labels) != n or (last > 1.7e9) != (n > 0):
+                return False
+        return value(samples, "rblkd_group_owner", subsystem=NQN, group=1) == owner
+
+    wait_until(lambda: shows(addresses[0], 1, taken=1, given=0, lost=0), "the first has taken it")
+    wait_until(lambda: shows(addresses[1], 0, taken=0, given=0, lost=0), "the second never had it")
+    one.ctl("group", "give", NQN, "1")
+    wait_until(lambda: shows(addresses[0], 0, taken=1, given=1, lost=0), "the first has given it away")
+    wait_until(lambda: shows(addresses[1], 1, taken=1, given=0, lost=0), "the second has taken it")
+    expect("group 1: given away: this rblkd stands by" in one.read_log(), "the log of the first")
+    expect("group 1: this rblkd is the owner" in other.read_log(), "the log of the second")
+    one.stop()
+    other.stop()
 
 
 def waiting(scratch):
@@ -186,7 +223,7 @@ def monitoring(scratch):
     """The alerts and the dashboard name metrics and labels that rblkd exports, and Prometheus' own tool
     accepts all of it."""
     portals, paths = two_portals()
-    address, target = start(scratch, portals=portals)
+    address, target = start(scratch, portals=portals, group=True)
     volume = Volume(target, 1, None, *paths)
     wait_until(lambda: find_key(volume.answer(), "paths_live") == 2, "both paths")
     run("/usr/bin/python3", "-m", "nbd", "-u", volume.uri, "-c", f"h.pwrite(bytes({BLOCK}), 0)", "-c",
@@ -595,6 +632,7 @@ OF_VOLUMES = [
 ]
 CASES = [
     ("the numbers are those of rblkctl stats", numbers),
+    ("moves of a group", moves),
     ("what keeps others waiting", waiting),
     ("alerts and dashboard", monitoring),
     ("errors of disks", errors_of_disks),

@@ -30,9 +30,9 @@ static struct json_object *show_group(const struct group *group)
 	control_add_string(o, "reason", *group->why.message ? group->why.message : NULL);
 	json_add(o, "namespaces", show_namespaces(group));
 	control_add_number(o, "stores_taken", group->n_stores);
-	control_add_number(o, "times_taken", group->n_taken);
-	control_add_number(o, "times_given", group->n_given);
-	control_add_number(o, "times_lost", group->n_lost);
+	control_add_number(o, "times_taken", group->moves[GROUP_TAKEN].n);
+	control_add_number(o, "times_given", group->moves[GROUP_GIVEN].n);
+	control_add_number(o, "times_lost", group->moves[GROUP_LOST].n);
 	control_add_string(o, "lost_why", group->lost_why);
 	return o;
 }

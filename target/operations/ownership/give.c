@@ -161,7 +161,7 @@ bool group_give_on(struct group *group)
 	if (group->state == GROUP_DRAINS)
 		look_at_commands(group);
 	if (group->state == GROUP_CLOSES && is_closed(group)) {
-		group->n_given++;
+		group_count(group, GROUP_GIVEN);
 		group_move(group, GROUP_STANDS_BY);
 		group_log(group, "given away: this rblkd stands by");
 	}

@@ -31,6 +31,20 @@ void group_move(struct group *group, enum group_state next)
 	group->since_ns = clock_ns();
 }
 
+void group_count(struct group *group, enum group_move_cause cause)
+{
+	group->moves[cause].n++;
+	group->moves[cause].last_s = (uint64_t)clock_wall_s();
+}
+
+const char *group_move_cause_name(enum group_move_cause cause)
+{
+	static const char *const names[] = {
+		[GROUP_TAKEN] = "taken", [GROUP_GIVEN] = "given", [GROUP_LOST] = "lost"};
+
+	return names[cause];
+}
+
 const struct config_subsystem *group_config(const struct group *group)
 {
 	return config_find_subsystem(group->target->config, group->subnqn);

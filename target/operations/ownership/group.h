@@ -32,6 +32,14 @@ enum group_state {
 	GROUP_STATES,
 };
 
+/* What moves a group. */
+enum group_move_cause {
+	GROUP_TAKEN, /* it had the locks: the owner before ended, or gave it away */
+	GROUP_GIVEN, /* it let go by itself */
+	GROUP_LOST,  /* another machine may have become the owner */
+	GROUP_MOVE_CAUSES,
+};
+
 struct group_store {
 	uint32_t nsid;
 	struct backend *backend; /* owned: open, and so locked */
@@ -45,8 +53,9 @@ struct group {
 	uint32_t id;
 	enum group_state state;
 	uint64_t since_ns;
-	uint64_t n_taken, n_given;  /* how often it became the owner, and let go by itself */
-	uint64_t n_lost;	    /* how often another machine may have become the owner */
+	struct group_moves {
+		uint64_t n, last_s; /* last_s: since 1970; 0: never */
+	} moves[GROUP_MOVE_CAUSES];
 	const char *lost_why;	    /* the last time; a constant, or NULL */
 	struct group_store *stores; /* owned; TAKES: those that it has and does not serve yet */
 	unsigned n_stores;
@@ -57,6 +66,10 @@ struct group {
 /* As people and programs read it. A constant. */
 const char *group_state_name(const struct group *group);
 void group_move(struct group *group, enum group_state next);
+/* Counts a move. */
+void group_count(struct group *group, enum group_move_cause cause);
+/* As metrics have it. A constant. */
+const char *group_move_cause_name(enum group_move_cause cause);
 /* NULL: it is in no configuration any more. */
 const struct config_subsystem *group_config(const struct group *group);
 /* Its namespaces as hosts see them now, by nsid; false: there are no more. Zeroed: the first.

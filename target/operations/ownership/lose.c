@@ -75,7 +75,7 @@ bool group_lose(struct group *group)
 	if (group_stand_by(group) < 0)
 		return false;
 	group_drop(group);
-	group->n_lost++;
+	group_count(group, GROUP_LOST);
 	group->lost_why = why;
 	error_set(&group->why, EXIT_FAILED, NULL, "%s", why);
 	group_move(group, GROUP_STANDS_BY);

@@ -160,7 +160,7 @@ int group_take(struct group *group)
 		r = serve(group);
 	if (r < 0)
 		return r;
-	group->n_taken++;
+	group_count(group, GROUP_TAKEN);
 	group->why = (struct error){0};
 	group_move(group, GROUP_OWNS);
 	group_log(group, "this rblkd is the owner: it has the locks of all stores");

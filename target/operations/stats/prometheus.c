@@ -15,10 +15,11 @@
 #include "target/association/host_stats.h"
 #include "target/store/standby.h"
 #include "target/export/io_errors.h"
+#include "target/operations/ownership/group.h"
 #include "target/operations/stats/prometheus.h"
 
 enum {
-	NSID_TEXT_MAX = 12,
+	NUMBER_TEXT_MAX = 12,
 };
 
 /* In the order of the documentation. */
@@ -26,7 +27,7 @@ static const enum stats_class ops[] = {STATS_READ, STATS_WRITE, STATS_OTHER};
 
 struct ns_row {
 	const struct subsystem *subsystem;
-	char nsid[NSID_TEXT_MAX];
+	char nsid[NUMBER_TEXT_MAX];
 	const struct namespace *ns;
 	struct namespace_counters counters;
 	struct namespace_stats stats;
@@ -74,6 +75,53 @@ static void write_daemon(const struct prometheus *p, const struct target *target
 			prometheus_uint(p, "portal_listening",
 					PROMETHEUS_LABELS({"portal", portal->name}),
 					atomic_load(&portal->state) == PORTAL_LISTENING);
+	}
+}
+
+/* ---- groups with one owner ------------------------------------------------------------------ */
+
+static const char *id_of(const struct group *group, char ret_text[NUMBER_TEXT_MAX])
+{
+	snprintf(ret_text, NUMBER_TEXT_MAX, "%u", group->id);
+	return ret_text;
+}
+
+/* Each cause has its sample, so that a first move is a change. */
+static void write_moves(const struct prometheus *p, const struct group *group, const char *name,
+			bool is_count)
+{
+	char id[NUMBER_TEXT_MAX];
+
+	for (unsigned cause = 0; cause < GROUP_MOVE_CAUSES; cause++)
+		prometheus_uint(p, name,
+				PROMETHEUS_LABELS({"subsystem", group->subnqn},
+						  {"group", id_of(group, id)},
+						  {"cause", group_move_cause_name(cause)}),
+				is_count ? group->moves[cause].n : group->moves[cause].last_s);
+}
+
+static void write_groups(const struct prometheus *p, const struct target *target)
+{
+	static const char owner[] = "group_owner", total[] = "group_moves_total",
+			  last[] = "group_last_move_timestamp_seconds";
+	char id[NUMBER_TEXT_MAX];
+
+	prometheus_family(p, owner, "gauge", "1 while this rblkd is the owner of the group.");
+	list_for_each (node, &target->groups) {
+		const struct group *group = list_entry(node, struct group, node);
+
+		prometheus_uint(p, owner,
+				PROMETHEUS_LABELS({"subsystem", group->subnqn},
+						  {"group", id_of(group, id)}),
+				group->state == GROUP_OWNS);
+	}
+	prometheus_family(p, total, "counter", "How often it became the owner, or stopped to be.");
+	list_for_each (node, &target->groups) {
+		write_moves(p, list_entry(node, struct group, node), total, true);
+	}
+	prometheus_family(p, last, "gauge", "When it did last, since 1970; 0: never.");
+	list_for_each (node, &target->groups) {
+		write_moves(p, list_entry(node, struct group, node), last, false);
 	}
 }
 
@@ -381,6 +429,7 @@ char *prometheus_text(struct target *target, size_t *ret_n)
 
 	if (is_whole) {
 		write_daemon(&p, target);
+		write_groups(&p, target);
 		write_ns_values(&p, &rows);
 		write_ns_bytes(&p, &rows);
 		write_ns_errors(&p, &rows);

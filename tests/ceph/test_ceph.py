@@ -409,6 +409,16 @@ until_it_is right 'in use by another rblkd'
 """
 
 
+A_FENCED_CLIENT = r"""
+id=$(rbd info rbd/db1 | sed -n "s/^[[:space:]]*id: //p") address=1.2.3.4:0/5
+rados -p rbd setomapval rblk.state.$id fenced#$address x
+ceph osd blocklist add $address
+"""
+IT_IS_GONE = """
+[ -z "$(ceph osd blocklist ls | grep $address)$(rados -p rbd listomapkeys rblk.state.$id | grep fenced)" ]
+"""
+
+
 def page_blocks():
     commands, *others = (text for _, text, reason in blocks("docs/CEPH.md") if not reason)
     return re.sub(r"^ *apt install .*\n", "", commands, flags=re.M), *others
@@ -419,15 +429,17 @@ def fresh_machine(scratch):
 
 
 def two_gateways_of_the_page(scratch):
-    """The second part of docs/CEPH.md that is code: the configuration of two gateways, then the commands at the first."""
-    commands, _, gateways, moves = page_blocks()
+    """The second part of docs/CEPH.md that is code: the configuration of two gateways, then the commands at the first, and
+    those about clients that were fenced."""
+    commands, _, gateways, moves, rights, removal = page_blocks()
     for name, text in (("left", gateways), ("right", re.sub(r"^( *controller_ids: ).*at the second: (.*)$", r"\1\2",
                                                             gateways, flags=re.M))):
         with open(scratch.file(f"{name}.yaml"), "w", encoding="utf-8") as f:
             f.write(f"version: 1\ncontrol_socket: {scratch.file(name + '.sock')}\n"
                     f"portals: [{{name: p, address: 127.0.0.1, port: {free_port()}}}]\n{textwrap.dedent(text)}\n")
     script = fresh_machine(scratch) + "rbd rm --no-progress rbd/db1\n" + commands + "\n" + TWO_GATEWAYS.format(
-        folder=scratch.path, rblkd=RBLKD, tools=os.path.dirname(RBLKCTL)) + moves + "\nuntil_it_is right '\"owner\"'\n"
+        folder=scratch.path, rblkd=RBLKD, tools=os.path.dirname(RBLKCTL)) + moves + "\nuntil_it_is right '\"owner\"'\n" + \
+        rights + A_FENCED_CLIENT + removal.replace("state.ID", "state.$id").replace("ADDRESS", "$address") + IT_IS_GONE
     done = run("unshare", "--mount", "bash", "-c", script, env=with_fabric(scratch.env), check=False, timeout=4 * PATIENCE)
     expect_equal(done.returncode, 0, f"exit status: {done.stdout}{done.stderr}")
     expect("group 1: given away, another process has its stores" in done.stdout, done.stdout)

@@ -138,24 +138,23 @@ def check_stays(addresses):
     expect(len(years) == len(addresses) and min(years) >= this_year() + 9, f"entries that end soon: {years}")
 
 
-NO_ADDRESS = '0.0.0.0:0/1","expire":"1'
-
-
-def records(call, image, *words):
-    """A command on the records beside it."""
+def beside(image, command, *arguments):
+    """Of the tool rados, with the object of the image's records."""
     number = re.search(r"id: (\w+)", CLUSTER.rbd("info", image).stdout).group(1)
-    return CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", call, f"rblk.state.{number}", *words).stdout
+    return CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", command, f"rblk.state.{number}", *arguments).stdout
 
 
 def fenced_clients(image):
-    return set(re.findall(r"^fenced#(\S+)$", records("listomapkeys", image), re.M))
+    """Of the records beside it."""
+    return set(re.findall(r"^fenced#(\S+)$", beside(image, "listomapkeys"), re.M))
 
 
-def forge_fenced(image, address):
-    """A record that no rblkd has written: a client of a process of this machine that has ended."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as boot:
-        life = f"{boot.read().strip()} {os.stat('/proc/self/ns/pid').st_ino} 4194304 1"
-    records("setomapval", image, f"fenced#{address}", life)
+def plant_record(image, address):
+    """Of a process of this machine that has ended."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        boot = f.read().strip()
+    life = f"{boot} {os.stat('/proc/self/ns/pid').st_ino} 1 1"
+    beside(image, "setomapval", f"fenced#{address}", f"{life} {LEASE_S * 1000} 1")
 
 
 def let_remove_entries():
@@ -287,11 +286,12 @@ def stopped(scratch):
         goes_on(process, volume)
         added = set(blocklist()) - set(before)
         expect_equal(len(added), 1, "clients that were fenced")
-        forge_fenced(names[0], NO_ADDRESS)
+        plant_record(names[0], '1.2.3.4:0/5"')
+        plant_record(names[0], "1.2.3.4:0/5")
     wait_until(one.stands_by, "it stands by")
     wait_until(lambda: not added & set(blocklist()), "its old client is removed from the blocklist")
-    wait_until(lambda: fenced_clients(names[0]) == {NO_ADDRESS}, "so is the record; the forged one is no part of a command")
-    expect(NO_ADDRESS not in one.read_log(), "the log of a record that is no address")
+    wait_until(lambda: fenced_clients(names[0]) == {'1.2.3.4:0/5"'}, "so are the records, but for one that is not ours")
+    expect('5"' not in one.read_log(), "it was used")
     expect_equal(one.group()["times_lost"], 1, "times lost")
     goes_on(process, volume)
     wait_until(lambda: volume.answer().get("paths_live") == 2, "both paths are live")

@@ -172,12 +172,11 @@ void lease_forget_fenced(rados_ioctx_t pool, const char *object, const char *add
 
 const char *lease_fenced_address(const char *key, size_t n_key)
 {
+	static const char allowed[] = "0123456789abcdefABCDEF.:/[]";
 	size_t n = strlen(LEASE_FENCED);
 
-	/* Others may write to the pool, and the address becomes a part of a command. */
-	if (n_key <= n || n_key >= KEY_BYTES || strlen(key) != n_key ||
-	    memcmp(key, LEASE_FENCED, n) != 0 ||
-	    strspn(key + n, "0123456789abcdefABCDEFv.,:/[]") != n_key - n)
+	if (n_key <= n || n_key >= KEY_BYTES || memcmp(key, LEASE_FENCED, n) != 0 ||
+	    strspn(key + n, allowed) != n_key - n)
 		return NULL;
 	return key + n;
 }

@@ -42,7 +42,8 @@ void lease_forget(rados_ioctx_t pool, const char *object, const char *address);
 void lease_note_fenced(rados_ioctx_t pool, const char *object, const char *address,
 		       const char *text);
 void lease_forget_fenced(rados_ioctx_t pool, const char *object, const char *address);
-/* The address in such a key; NULL: it is another key. Pure. */
+/* The address in such a key, which ends with a zero byte: without a character that JSON escapes.
+ * NULL: it is another key. Pure. */
 const char *lease_fenced_address(const char *key, size_t n_key);
 /* 0; -ENOENT: that client has none; -EBADMSG: no rblkd writes such a line; or -errno. */
 int lease_read(rados_ioctx_t pool, const char *object, const char *address,

@@ -305,7 +305,8 @@ void connection_finish(struct connection *c, const char *why)
 
 void connection_part(struct connection *c, const char *why)
 {
-	if (c->state != CONNECTION_LIVE || c->queue->qid != 0) {
+	if (c->state != CONNECTION_LIVE ||
+	    (c->queue->qid && !atomic_load(&c->controller->notice.is_leaving))) {
 		connection_finish(c, why);
 		return;
 	}

@@ -10,7 +10,7 @@
  *                                                         |                ^
  *                            a defect of rblkd +--> STRANDING, STRANDED -+
  *
- * For a successor of rblkd, that of an admin queue goes LIVE ---> PARTING ---> PARTED ---> DYING.
+ * While a host leaves for a successor of rblkd: LIVE ---> PARTING ---> PARTED ---> DYING.
  */
 #pragma once
 
@@ -95,7 +95,8 @@ void connection_kill(struct connection *c, const char *why);
 /* Ends the connection once its commands in flight have ended. why is a constant. */
 void connection_finish(struct connection *c, const char *why);
 /* The stores go to another rblkd. An admin queue stays without them, so that a host that resets its
- * controller has its answers; any other ends as by connection_finish. why is a constant. */
+ * controller has its answers; so do, silent, the I/O queues of a host that is about to, which takes
+ * a lost one for a reason to wait. Any other ends as by connection_finish. why is a constant. */
 void connection_part(struct connection *c, const char *why);
 /* Whether all that remain are stranded, or have parted. */
 bool connections_are_over(const struct target *target);
@@ -122,7 +123,7 @@ static inline bool connection_is_live(const struct connection *c)
 {
 	return c->state >= CONNECTION_LIVE && c->state < CONNECTION_DYING;
 }
-/* Whether it is an admin queue that stays for a while (connection_part). */
+/* Whether it stays for a while, without the stores (connection_part). */
 static inline bool connection_is_parting(const struct connection *c)
 {
 	return c->state == CONNECTION_PARTING || c->state == CONNECTION_PARTED;

@@ -34,4 +34,7 @@ struct notice {
 	_Atomic bool is_sent;
 	_Atomic uint64_t changed_ns[NSID_MAX / 64 + 1]; /* bit by nsid */
 	_Atomic bool has_discovery_changed, has_ana_changed, has_lost_host, is_moving;
+	/* The poller sets, control reads: the host was told to connect again, and has not asked for
+	 * another event since. One that follows does not; one that ignores the event does. */
+	_Atomic bool is_leaving;
 };

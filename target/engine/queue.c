@@ -98,7 +98,7 @@ static void on_credit(struct qp *qp)
 	struct queue *queue = qp->context;
 
 	request_resume(queue);
-	if (queue->state == QUEUE_FINISHING) {
+	if (queue->state == QUEUE_FINISHING || queue->state == QUEUE_PARTING) {
 		queue->n_busy++;
 		queue_done_one(queue);
 	}

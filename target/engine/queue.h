@@ -29,7 +29,7 @@ struct controller;
 enum queue_state {
 	QUEUE_NEW,	 /* before `attach` arrives */
 	QUEUE_SERVING,	 /* the only state that accepts any command */
-	QUEUE_PARTING,	 /* its host reads and writes properties; other commands in flight end */
+	QUEUE_PARTING,	 /* queue_state.h: only properties; commands in flight end */
 	QUEUE_PARTED,	 /* the same, and no command uses a store or a namespace */
 	QUEUE_FINISHING, /* rblkd stops or the portal drains: commands in flight end */
 	QUEUE_FAILED,	 /* `failed` was sent */
@@ -126,7 +126,7 @@ void queue_init(struct queue *queue); /* in queue_create */
 void queue_attach(struct queue *queue);
 /* Commands in flight end, then the queue fails without a fault. why is a constant. */
 void queue_finish(struct queue *queue, const char *why);
-/* For an admin queue: QUEUE_PARTING (queue_state.h). One that has failed ignores it. */
+/* Moves it to QUEUE_PARTING, unless it has failed. */
 void queue_part(struct queue *queue);
 /* The queue starts nothing more. It is over when its commands and work requests are back. */
 void queue_drain(struct queue *queue);

@@ -142,7 +142,7 @@ void queue_check_finished(struct queue *queue)
 /* Events that its host waits for are no commands that it waits for. */
 void queue_check_parted(struct queue *queue)
 {
-	if (queue->n_busy != queue->n_held)
+	if (queue->n_busy != queue->n_held || !qp_is_quiet(&queue->qp))
 		return;
 	queue_move(queue, QUEUE_PARTED);
 	loop_send(&queue->target->loop, &queue->parted);

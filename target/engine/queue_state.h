@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What queue_state.c does for queue.c alone, and admin queues on their way out; queue.h has more.
+ * What queue_state.c does for queue.c alone, and queues on their way out; queue.h has the rest.
  * Poller of the queue.
  *
- * While its host leaves for another rblkd, an admin queue serves on without the stores:
+ * While its host leaves for another rblkd, a queue stays connected without the stores:
  *
  *     control                                   poller
  *     part   ------------------------------->   SERVING ---> PARTING    its commands end
  *            <-------------------------- parted              PARTED     until `drain`
  *
- * From `part` on it serves only what ends an association and needs no store: properties.
+ * From `part` on an admin queue serves only what ends an association and needs no store:
+ * properties. An I/O queue drops what arrives.
  */
 #pragma once
 

@@ -182,7 +182,7 @@ static bool is_association_over(const struct queue *queue)
  * of trusting a late answer. */
 static bool is_serving(const struct queue *queue)
 {
-	return (queue->state == QUEUE_SERVING || queue_is_parting(queue)) &&
+	return (queue->state == QUEUE_SERVING || (queue_is_parting(queue) && !queue->qid)) &&
 	       !is_association_over(queue);
 }
 

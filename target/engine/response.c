@@ -149,7 +149,7 @@ static void post_cqe(struct request *r, struct response *response, bool has_data
 		.addr = response->cqe, .length = sizeof(struct nvme_cqe), .lkey = queue->lkey};
 	unsigned flags = response->flags;
 
-	if (has_data || queue->state == QUEUE_FINISHING)
+	if (has_data || queue->state != QUEUE_SERVING)
 		flags |= QP_SIGNALED;
 	/* Any READ or WRITE with this key has completed, or precedes the SEND in the chain. */
 	if (r->sgl.wants_invalidate && queue->pd->device->limits.has_send_invalidate)

@@ -24,6 +24,7 @@
 
 enum {
 	PATIENCE_MS = 60000,
+	SILENT_MS = 100,
 	KEY = 10,
 	LOST_BLOCK = 7,
 };
@@ -188,6 +189,38 @@ static void host_is_slow_to_leave(void **state)
 	raw_host_close(&host);
 }
 
+/* It was told and has done nothing yet: the loss of an I/O queue would make it wait. One that asks
+ * for the next event has ignored this one. */
+static void host_is_slow_to_notice(void **state)
+{
+	unsigned n_before = daemon_n_logged(&d, TOOK_OVER);
+	struct nvme_sqe sqe;
+	struct nvme_cqe cqe;
+
+	raw_host_open(&host, d.port);
+	raw_host_open_as(&other, d.port, 2);
+	listen_to_events(&host);
+	listen_to_events(&other);
+	daemon_begin_upgrade(&d);
+	expect_told(&host);
+	expect_told(&other);
+	listen_to_events(&other);
+	assert_true(raw_is_dropped(&other.io));
+	daemon_wait_logged_again(&d, TOOK_OVER, n_before + 1);
+	sqe = raw_blocks(&host.io, NVME_IO_READ, DAEMON_FILE, LOST_BLOCK, 1);
+	raw_describe(&host.io, &sqe, 0, 4096);
+	raw_send(&host.io, &sqe, sizeof(sqe));
+	assert_int_equal(look_at_namespaces(&host), NVME_ABORTED_SQ_DELETION);
+	assert_false(raw_receive(&host.io, &cqe, SILENT_MS));
+	assert_false(host.io.is_dead);
+	assert_int_equal(raw_property_set(&host.admin, NVME_PROP_CC, 0), NVME_OK);
+	raw_wait_csts(&host.admin, NVME_CSTS_RDY, 0);
+	assert_true(raw_is_dropped(&host.io));
+	raw_host_close(&host);
+	raw_host_close(&other);
+	daemon_end_upgrade(&d);
+}
+
 /* The same with I/O queues until they end, and a shutdown. */
 static void host_is_slow_to_shut_down(void **state)
 {
@@ -267,6 +300,7 @@ int main(void)
 		cmocka_unit_test(what_hosts_have_set_stays),
 		cmocka_unit_test(hosts_are_told),
 		cmocka_unit_test(host_is_slow_to_leave),
+		cmocka_unit_test(host_is_slow_to_notice),
 		cmocka_unit_test(host_is_slow_to_shut_down),
 		cmocka_unit_test(old_one_is_stopped),
 		cmocka_unit_test(again_and_again),

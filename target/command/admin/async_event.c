@@ -54,6 +54,8 @@ static void tell(struct controller *controller)
 		controller->pending &= ~(unsigned)events[i].event;
 		controller->masked |= events[i].event;
 		r->result = events[i].result;
+		if (events[i].event == EVENT_MOVING)
+			atomic_store(&controller->notice.is_leaving, true);
 		request_run(r, REQUEST_RESPOND);
 	}
 }
@@ -64,6 +66,7 @@ static enum request_state execute(struct request *r)
 
 	if (controller->n_aers == CONTROLLER_AERS)
 		return request_end(r, NVME_AER_LIMIT | NVME_DNR);
+	atomic_store(&controller->notice.is_leaving, false);
 	list_add_tail(&controller->aers, &r->wait);
 	controller->n_aers++;
 	r->queue->n_held++;

@@ -18,14 +18,23 @@ static const char *why_drained(const struct connection *c)
 	return portal_is_drained(c->portal) ? "the portal is drained" : NULL;
 }
 
+/* Whether the admin queue must wait for I/O queues: they part with it. */
+static bool waits_for_io(const struct connection *c)
+{
+	const struct controller *controller = c->controller;
+
+	if (c->queue->qid != 0 || !controller || !atomic_load(&controller->n_io))
+		return false;
+	return c->target->life != TARGET_GIVING || !atomic_load(&controller->notice.is_leaving);
+}
+
 void drain_continue(struct target *target)
 {
 	list_for_each_safe (node, &target->connections) {
 		struct connection *c = list_entry(node, struct connection, node);
-		bool has_io = c->controller && atomic_load(&c->controller->n_io);
 		const char *why = why_drained(c);
 
-		if (!why || (c->queue->qid == 0 && has_io))
+		if (!why || waits_for_io(c))
 			continue;
 		if (target->life == TARGET_GIVING)
 			connection_part(c, why);

@@ -8,8 +8,9 @@
  *
  * A host that was told resets its controller, and a slow one is not ready when its time is over. A
  * Linux host whose admin queue ends in the middle of a reset waits for an answer until its admin
- * timeout, 60 s. So its I/O queues end then, and its admin queue stays (connection_part): nothing
- * waits for it, and it needs no store. Control thread.
+ * timeout, 60 s; and one that loses an I/O queue before it begins waits for its reconnect delay. So
+ * its queues stay (connection_part), which need no store, and nothing waits for them. Control
+ * thread.
  */
 #pragma once
 
@@ -29,8 +30,8 @@ enum predecessor_state {
 	PREDECESSOR_PREPARES,  /* the successor starts */
 	PREDECESSOR_OPENS,     /* the portals are closed here, and open there */
 	PREDECESSOR_MOVES,     /* hosts have been told */
-	PREDECESSOR_LEAVES,    /* what is left is disconnected, but for admin queues */
-	PREDECESSOR_PARTS,     /* the successor opens the stores; hosts leave admin queues */
+	PREDECESSOR_LEAVES,    /* what is left is disconnected, or parts */
+	PREDECESSOR_PARTS,     /* the successor opens the stores; hosts leave what has parted */
 	PREDECESSOR_SUCCEEDED, /* it serves; the same of hosts */
 	PREDECESSOR_FAILED,    /* it does not serve: this process starts again */
 	PREDECESSOR_STATES,

@@ -50,7 +50,8 @@ static void compare_options(struct differences *d, struct json_object *status,
 	/* its default has the name in it */
 	if (!options->socket_path)
 		json_object_object_del(asked, "socket");
-	/* it has those that were found then */
+	/* paths that were found are as good as those that are named */
+	json_object_object_del(asked, "find-paths");
 	if (config->volume.finds_paths)
 		json_object_object_del(asked, "path");
 	json_object_object_foreach(asked, name, wanted)

@@ -306,7 +306,7 @@ void connection_finish(struct connection *c, const char *why)
 void connection_part(struct connection *c, const char *why)
 {
 	if (c->state != CONNECTION_LIVE ||
-	    (c->queue->qid && !atomic_load(&c->controller->notice.is_leaving))) {
+	    (c->queue->qid && !controller_is_leaving(c->controller))) {
 		connection_finish(c, why);
 		return;
 	}

@@ -139,3 +139,10 @@ static inline uint64_t controller_max_transfer(const struct controller *controll
 
 	return controller->is_discovery ? MIN(max, DISCOVERY_TRANSFER) : max;
 }
+/* Any thread. Whether its host was told to connect again, or will be as soon as the poller runs,
+ * and has not ignored it. */
+static inline bool controller_is_leaving(const struct controller *controller)
+{
+	return atomic_load(&controller->notice.is_moving) ||
+	       atomic_load(&controller->notice.is_leaving);
+}

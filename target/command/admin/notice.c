@@ -42,8 +42,12 @@ static void on_notice(struct loop_msg *msg)
 		async_event_raise(controller, EVENT_ANA_CHANGED);
 	if (atomic_exchange(&controller->notice.has_lost_host, false))
 		async_event_raise(controller, EVENT_LOST_HOST);
-	if (atomic_exchange(&controller->notice.is_moving, false))
+	if (atomic_load(&controller->notice.is_moving)) {
+		/* In this order: control looks for either of them. */
+		atomic_store(&controller->notice.is_leaving, controller->n_aers > 0);
+		atomic_store(&controller->notice.is_moving, false);
 		async_event_raise(controller, EVENT_MOVING);
+	}
 }
 
 /* ---- control ------------------------------------------------------------------------------ */

@@ -25,7 +25,7 @@ static bool waits_for_io(const struct connection *c)
 
 	if (c->queue->qid != 0 || !controller || !atomic_load(&controller->n_io))
 		return false;
-	return c->target->life != TARGET_GIVING || !atomic_load(&controller->notice.is_leaving);
+	return c->target->life != TARGET_GIVING || !controller_is_leaving(controller);
 }
 
 void drain_continue(struct target *target)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The calls that drive a connection: rdma_connect, rdma_listen, rdma_accept and those that end it.
- * Application threads; all under sr_cm_lock, except that QPs are modified without it.
- */
+#include "softrdma/cm/cm_calls.h"
+#include "softrdma/cm/cm_conn.h"
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_listen.h"
 #include "softrdma/cm/sr_cm.h"
 
-#include "softrdma/cm/cm_mads.h"
 
 #include <errno.h>
 #include <stdlib.h>

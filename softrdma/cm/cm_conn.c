@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections: what the messages of the peer, and time, do to an id.
- *
  *   active                                   passive
  *   connect ---- REQ{private data} ---------> CONNECT_REQUEST
  *   CONNECT_RESPONSE <-- REP{private data} -- accept (QP is in RTS already)
@@ -12,7 +10,12 @@
  * helper; the thread that calls sends. All under sr_cm_lock, except that QPs are modified without
  * it.
  */
+#include "softrdma/cm/cm_conn.h"
+#include "softrdma/cm/cm_device.h"
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_qp.h"
 #include "softrdma/cm/sr_cm.h"
+#include "softrdma/verbs/gid.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The device behind the ids: contexts that they share, as in librdmacm. */
 #include "softrdma/cm/sr_cm.h"
 
 #include <stdlib.h>
 
+#include "softrdma/cm/cm_device.h"
 #include "softrdma/fabric/node.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/process/part.h"

@@ -3,6 +3,7 @@
  * Address information and end points: rdma_getaddrinfo, rdma_create_ep and the
  * synchronous way of accepting, rdma_get_request.
  */
+#include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

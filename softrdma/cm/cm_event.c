@@ -4,6 +4,9 @@
  * As in librdmacm, some steps of a connection happen there: the active side's queue pair comes to
  * RTS, and a rejected one goes to ERR.
  */
+#include "softrdma/cm/cm_conn.h"
+#include "softrdma/cm/cm_device.h"
+#include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

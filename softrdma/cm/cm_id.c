@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The table of ids, and their creation and destruction. The helper finds an id by its serial
- * number, so that a late event of its socket finds nothing instead of a dangling pointer.
- */
+#include "softrdma/cm/cm_device.h"
+#include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_multicast.h"
 #include "softrdma/cm/sr_cm.h"
 

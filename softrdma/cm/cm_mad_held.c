@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Requests that no program listens for yet: cm_mads.h. Some programs begin to listen only just
- * before a request would arrive from an adapter, so a request waits for 50 ms before it is
- * rejected. Few wait at a time; a flood of others is rejected at once.
- */
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_held.h"
 #include "softrdma/cm/cm_mads.h"
 
 #include <string.h>

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listening for requests of other machines: cm_mads.h.
- *
  * A listener on one address has that address. One on the wildcard has every address of the host
  * except the loopback's and link-local ones, those that come later included: a thread opens them,
  * because opening may wait for another process, and the helper must not. Opening an address again
  * is cheap.
  */
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_listen.h"
+#include "softrdma/cm/cm_mad_resolve.h"
 #include "softrdma/cm/cm_mads.h"
+#include "softrdma/verbs/gid.h"
 
 #include <errno.h>
 #include <linux/rtnetlink.h>

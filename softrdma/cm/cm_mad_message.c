@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The messages of cm_message.h as MADs, and back: cm_mads.h. Pure. */
 #include "softrdma/cm/cm_mads.h"
 
 #include <string.h>
 
+#include "softrdma/cm/cm_mad_message.h"
+#include "softrdma/cm/cm_mad_resolve.h"
+#include "softrdma/cm/cm_qp.h"
 #include "softrdma/cm/mad_ip.h"
 #include "softrdma/cm/sr_cm.h"
+#include "softrdma/verbs/gid.h"
 
 enum {
 	RESPONSE_TIMEOUT = 20, /* 4.3 s, as the kernel's cma */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses of other machines: cm_mads.h. The host's routing table decides the source address. */
+#include "softrdma/cm/cm_mad_resolve.h"
 #include "softrdma/cm/cm_mads.h"
+#include "softrdma/verbs/gid.h"
 
 #include <errno.h>
 #include <string.h>

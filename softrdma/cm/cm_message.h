@@ -56,6 +56,3 @@ int sr_cm_send(struct sr_cm_id *id, enum sr_cm_msg_type type);
 int sr_cm_reject(struct sr_cm_id *id, uint32_t reason, const void *data, uint8_t len);
 /* Notifies the peer when the application destroys its id while the connection lives. */
 void sr_cm_say_goodbye(struct sr_cm_id *id);
-
-/* Adds a message to the trace, just before it is sent. */
-void sr_cm_trace(const struct sr_cm_id *id, const struct sr_cm_msg *m);

@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Queue pairs and shared receive queues made through an rdma_cm_id, and the
- * attributes that a connection's QP gets at each step (rdma_init_qp_attr): the
- * values of the kernel's ib_cm for RoCE.
- */
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>
@@ -11,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_qp.h"
+#include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/sr_qp.h"
-#include "softrdma/verbs/srq.h"
+#include "softrdma/verbs/srq_create.h"
 
 uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id)
 {

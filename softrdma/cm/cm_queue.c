@@ -3,6 +3,7 @@
  * Event channels: queues of events. A channel's descriptor counts its queued events, so it is
  * readable exactly when rdma_get_cm_event would not block. All under sr_cm_lock.
  */
+#include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/process/likeness.h"
 

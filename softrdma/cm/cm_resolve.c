@@ -4,10 +4,16 @@
  * host is reached by a socket. Any other is reached by MADs where RoCE is allowed, and ends in
  * ADDR_ERROR where not.
  */
+#include "softrdma/cm/cm_calls.h"
+#include "softrdma/cm/cm_device.h"
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_resolve.h"
+#include "softrdma/cm/cm_socket.h"
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/cm/cm_mads.h"
 #include "softrdma/cm/cm_multicast.h"
 #include "softrdma/cm/cm_sidr.h"
+#include "softrdma/verbs/gid.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Connections between processes of one host: each has a socket of its own, by which the messages
- * of cm_message.h travel. REQ and REP introduce the processes to each other (fabric/peer.h); if one
- * cannot copy, the connection is rejected. Application threads call sr_cm_by_socket, the helper
- * reads the sockets; all under sr_cm_lock.
- */
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>
@@ -13,6 +7,10 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/cm/cm_conn.h"
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_socket.h"
+#include "softrdma/cm/cm_trace.h"
 #include "softrdma/fabric/callers.h"
 #include "softrdma/trace/trace.h"
 

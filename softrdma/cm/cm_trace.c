@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The connection manager's messages as the management datagrams that they stand for: unreliable
- * datagrams between queue pairs 1, with the service id and the private data of RDMA_PS_TCP
- * (InfiniBand specification volume 1, chapter 12 and annex A11).
- *
  * A communication id consists of values that both sides know of each other: queue pair number and
  * packet sequence number.
  */
@@ -12,8 +8,13 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "softrdma/cm/cm_qp.h"
+#include "softrdma/cm/cm_trace.h"
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/trace/trace_rc.h"
+#include "softrdma/verbs/gid.h"
 
 enum {
 	MAD_REQ = 0x10,

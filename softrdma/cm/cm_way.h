@@ -30,20 +30,3 @@ struct sr_cm_way {
 	/* Of the queue pair, where the program has set none: 4.096 us * 2^n for each retry. */
 	uint8_t ack_timeout;
 };
-
-extern const struct sr_cm_way sr_cm_by_socket;
-
-/* ---- what a way calls in turn: cm_conn.c */
-
-/* A REQ for the listener with that serial. 0, and child has it as its request; or the reason for
- * which the caller rejects it, and frees child. */
-uint32_t sr_cm_on_request(struct sr_cm_id *child, uint64_t listener, const struct sr_cm_msg *m);
-/* Any other message. A REP's sender must be one with which this process can exchange data. */
-void sr_cm_on_message(struct sr_cm_id *id, const struct sr_cm_msg *m);
-/* The peer is gone without a message. */
-void sr_cm_on_gone(struct sr_cm_id *id);
-/* The peer has answered the DREQ, or never will (status). */
-void sr_cm_on_disconnected(struct sr_cm_id *id, int status);
-/* The attempt to connect ends with that event; m: the REJ, or NULL. */
-void sr_cm_raise_failed(struct sr_cm_id *id, enum rdma_cm_event_type type, int status,
-			const struct sr_cm_msg *m);

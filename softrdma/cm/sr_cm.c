@@ -18,7 +18,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "softrdma/cm/cm_mads.h"
+#include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_listen.h"
+#include "softrdma/cm/cm_socket.h"
 #include "softrdma/verbs/removal.h"
 
 SR_API int rdma_create_id(struct rdma_event_channel *ch, struct rdma_cm_id **ret, void *context,

@@ -4,10 +4,10 @@
  *
  * Application threads call in, and the helper thread runs the sockets of connections. One mutex,
  * sr_cm_lock, guards the objects. No thread waits or modifies a queue pair while it holds the lock:
- * functions here that do so are called without it and take it themselves, the others run under it.
+ * functions that do so are called without it and take it themselves, the others run under it.
  * An id, a channel and an event are the application's, which frees them through librdmacm's calls;
  * the helper finds an id by its serial number only. Public calls return 0, or -1 with errno;
- * functions of this header 0 or -errno.
+ * functions of this folder 0 or -errno.
  */
 #pragma once
 
@@ -81,8 +81,6 @@ enum {
 	CM_ACK_TIMEOUT_UNSET = 0xff,
 };
 
-extern pthread_mutex_t sr_cm_lock;
-
 static inline struct sr_cm_id *sr_to_cm(struct rdma_cm_id *id)
 {
 	return container_of(id, struct sr_cm_id, ib);
@@ -93,39 +91,3 @@ static inline bool sr_cm_is_datagram(const struct sr_cm_id *id)
 {
 	return id->ib.qp_type == IBV_QPT_UD;
 }
-
-int sr_cm_fail(int err); /* errno = err; -1 */
-
-/* cm_id.c: the table of ids. Under sr_cm_lock, except sr_cm_new and sr_cm_for_each, which take
- * it. */
-struct sr_cm_id *sr_cm_new(struct rdma_event_channel *ch, void *context, enum rdma_port_space ps,
-			   const struct sr_cm_way *way);
-void sr_cm_free(struct sr_cm_id *id); /* it has no events left */
-struct sr_cm_id *sr_cm_find(uint64_t serial);
-void sr_cm_close_socket(struct sr_cm_id *id);
-void sr_cm_for_each(void (*fn)(struct sr_cm_id *id));
-
-/* cm_device.c */
-int sr_cm_set_device(struct sr_cm_id *id);
-void sr_cm_leave_device(struct sr_cm_id *id);
-/* Application thread. Closes the contexts of removed devices that no id uses. */
-void sr_cm_close_unused_devices(void);
-
-/* cm_qp.c: the exponent of the queue pair's time-out; the way from this side to the peer's */
-uint8_t sr_cm_ack_timeout(const struct sr_cm_id *id);
-void sr_cm_fill_address(const struct sr_cm_id *id, struct ibv_ah_attr *ret);
-
-/* cm_conn.c: the steps of a connection */
-int sr_cm_to_rtr_rts(struct sr_cm_id *id);
-int sr_cm_establish(struct sr_cm_id *id);
-void sr_cm_enter_timewait(struct sr_cm_id *id);
-/* Starts the id's timer anew, unless its way keeps time itself. */
-void sr_cm_start_timer(struct sr_cm_id *id, uint64_t ms);
-void sr_cm_on_timer(uint64_t serial);
-/* In rdma_get_cm_event: the active side's last step. */
-void sr_cm_finish_connect(struct sr_cm_id *id, struct sr_cm_event *e);
-/* The connection ends: its queue pair goes to ERR. Without sr_cm_lock. */
-void sr_cm_on_failed(struct sr_cm_id *id);
-
-/* cm_calls.c: calls on a synchronous id end with the event that answers them. */
-int sr_cm_wait_sync(struct sr_cm_id *id, int r);

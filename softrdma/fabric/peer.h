@@ -50,13 +50,6 @@ int sr_peer_admit(const struct sr_hello *h, int fds[2], const struct ucred *cred
 int sr_peer_by_qpn(uint32_t qpn, struct sr_peer **ret);
 /* The same if it was introduced before, or NULL. */
 struct sr_peer *sr_peer_known(uint32_t qpn);
-/* Looks for the owner of qpn on a thread of its own, because the helper must not wait; then
- * resumes this process' queue pair in the slot. False: it does not, because no process owned that
- * number a moment ago, or too many are looked for. */
-bool sr_peer_seek(uint32_t qpn, uint32_t slot);
-/* Introduces this process to all others of this user on this host. Application thread, without
- * locks: waits for them. */
-void sr_peer_meet_all(void);
 struct sr_peer *sr_peer_ref(struct sr_peer *p);
 void sr_peer_unref(struct sr_peer *p);
 /* Checks whether the process still runs the program that introduced itself. Marks the peer dead

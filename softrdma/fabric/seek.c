@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Looking for the processes that own queue pair numbers (peer.h). An introduction waits for the
- * other process' helper, so it is made on a thread of its own, which ends when there is nothing
- * more to look for.
- */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/seek.h"
 #include "softrdma/process/part.h"
 #include "softrdma/process/timer.h"
 

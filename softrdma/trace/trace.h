@@ -14,12 +14,12 @@
 #include <sys/uio.h>
 
 #include "softrdma/process/api.h"
+#include "softrdma/trace/trace_file.h"
+#include "softrdma/trace/trace_rc.h"
 
 struct sr_datagram;
 struct sr_qp;
 struct sr_wqe;
-
-extern _Atomic bool trace_is_on;
 
 /* Whether packets are recorded. Any thread. */
 static inline bool trace_on(void)
@@ -48,19 +48,3 @@ struct trace_message {
 	uint32_t rnr_timer;  /* TRACE_RNR: of the responder */
 	uint64_t atomic_old; /* what an atomic operation found */
 };
-
-/*
- * Traces a work request and its answer. Called under sq_lock, when the data is in place and before
- * either side can poll a completion: so a reply follows its request in the file.
- */
-void trace_message(const struct trace_message *m);
-
-/* Traces a datagram to a process of this host, before it is delivered. Under sq_lock. */
-void trace_datagram(const struct sr_datagram *d);
-
-/*
- * Traces a packet that a socket sends or has received: n bytes from the BTH to the ICRC. Any
- * thread, under any lock.
- */
-void trace_wire(const union ibv_gid *from, const union ibv_gid *to, uint16_t source_port,
-		uint16_t ip_id, const uint8_t *bytes, size_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datagrams between processes of one host, as the packets that they stand for. */
 #include <string.h>
 
 #include "softrdma/fabric/datagram.h"
-#include "softrdma/trace/trace.h"
+#include "softrdma/trace/trace_datagram.h"
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
 
 enum {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The trace file: pcapng, one section, one Ethernet interface, nanoseconds.
- *
  * Any number of processes write one file: each opens it with O_APPEND and writes whole blocks,
  * those of one work request with one write() unless they are very many. The process that finds the
  * file empty writes the section's beginning, under flock(). An existing trace is continued, never
@@ -27,6 +25,7 @@
 #include <unistd.h>
 
 #include "softrdma/process/part.h"
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
 
 enum {

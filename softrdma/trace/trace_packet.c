@@ -6,6 +6,7 @@
  * MAC addresses are made of the IP addresses. The UDP source port is that of the flow's
  * queue pair, as adapters choose it, so that a capture tool tells connections apart.
  */
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
 
 #include <assert.h>

@@ -30,12 +30,6 @@ struct trace_bth {
 	uint32_t dest_qpn, psn;
 };
 
-/* In between, the calling thread owns the file; end writes the collected packets. */
-void trace_begin(void);
-void trace_end(void);
-/* Queues one finished packet. */
-void trace_put(const struct trace_packet *p);
-
 /* Writes the headers up to the BTH, for the addresses of the flow. */
 void trace_packet_begin(struct trace_packet *p, const struct trace_flow *f,
 			const struct trace_bth *bth);
@@ -48,6 +42,3 @@ void trace_packet_add64(struct trace_packet *p, uint64_t v);
 void trace_packet_end(struct trace_packet *p);
 /* For a packet that has its pad and ICRC: fills the headers before it, and queues it. */
 void trace_packet_finish(struct trace_packet *p, uint16_t source_port, uint16_t ip_id);
-
-/* Records the addresses of a connection's QP, as its connection manager knows them. */
-void trace_know(uint32_t qpn, const struct trace_flow *f);

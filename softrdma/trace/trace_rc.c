@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A work request as the packets that a connection would exchange for it: cut to the path MTU,
- * numbered, acknowledged unless it is UC (InfiniBand specification volume 1, chapters 5 and 9).
- *
  * An adapter may send several requests before the first answer arrives, and answer several at once;
  * here each is answered before the next. A refused message shows its first packet only, and a
  * message that waits appears again at each retry.
@@ -14,7 +11,10 @@
 #include <unistd.h>
 
 #include "softrdma/fabric/peer.h"
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
+#include "softrdma/trace/trace_rc.h"
+#include "softrdma/verbs/gid.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /* BTH opcodes of reliable connections, IBA table 38. */

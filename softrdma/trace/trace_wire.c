@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packets that were on a wire, as the UDP payload that a socket sent or received. */
 #include <string.h>
 
-#include "softrdma/trace/trace.h"
+#include "softrdma/trace/trace_file.h"
 #include "softrdma/trace/trace_packet.h"
+#include "softrdma/trace/trace_wire.h"
 
 enum {
 	BTH = 12,

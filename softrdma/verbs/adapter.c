@@ -20,6 +20,10 @@
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/engine.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/cq_poll.h"
+#include "softrdma/verbs/gid.h"
+#include "softrdma/verbs/post.h"
 #include "softrdma/verbs/sr_cq.h"
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
@@ -28,6 +32,7 @@
 #include "softrdma/verbs/removal.h"
 #include "softrdma/verbs/srq.h"
 #include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/srq_create.h"
 #include "softrdma/verbs/xrc.h"
 #include "softrdma/process/likeness.h"
 #include "softrdma/process/part.h"

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "softrdma/fabric/engine.h"
-#include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/seek.h"
+#include "softrdma/verbs/gid.h"
 
 static bool is_own(const union ibv_gid *gid)
 {

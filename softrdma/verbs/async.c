@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events: a queue for each context, whose eventfd counts the entries.
- *
  * The helper raises them (errors found by peers), and application threads (errors found while
  * posting). An object's queued events disappear with it, and destroying it waits for the
  * acknowledgement of those already delivered (ibv_get_async_event(3)).
@@ -13,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "softrdma/verbs/async.h"
 #include "softrdma/verbs/sr_cq.h"
 #include "softrdma/verbs/sr_qp.h"
 #include "softrdma/verbs/srq.h"

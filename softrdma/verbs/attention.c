@@ -6,6 +6,7 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/rq.h"
 #include "softrdma/process/part.h"
+#include "softrdma/verbs/async.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/verbs/xrc.h"

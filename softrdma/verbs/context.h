@@ -48,25 +48,3 @@ static inline struct sr_ctx *sr_to_ctx(struct ibv_context *c)
 {
 	return container_of(c, struct sr_ctx, v.context);
 }
-
-/* Raises an asynchronous event: port_num 1 for device and port events. */
-void sr_async_raise(struct ibv_context *c, enum ibv_event_type type, void *element);
-/* Raises the event on every open context (device and port events). */
-void sr_async_raise_all(enum ibv_event_type type);
-/* Before an object is destroyed: drops its queued events, and waits until the application has
- * acknowledged the delivered ones. */
-void sr_async_forget_qp(struct ibv_qp *qp, unsigned *delivered);
-void sr_async_forget_cq(struct ibv_cq *cq, unsigned *delivered);
-void sr_async_forget_srq(struct ibv_srq *srq, unsigned *delivered);
-
-/* The address table behind the port's GIDs. */
-int sr_gid_at(int index, union ibv_gid *ret, uint32_t *ret_ifindex);
-/* The size of the table: the last entry is empty, as most of an adapter's are. */
-int sr_gid_count(void);
-/* Index of an address, or 0. */
-int sr_gid_index(const struct sockaddr *sa);
-void sr_gid_from_sockaddr(const struct sockaddr *sa, union ibv_gid *ret);
-
-/* The list of open contexts, for events about the device as a whole. */
-void sr_async_add_context(struct sr_ctx *c);
-void sr_async_drop_context(struct sr_ctx *c);

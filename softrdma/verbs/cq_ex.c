@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The extended way to poll (ibv_start_poll ... ibv_end_poll).
- *
  * start_poll takes the poll lock if there is an entry, and end_poll gives it. The current entry is
  * a private copy. Time stamps are taken when an entry is read: they serve programs that need some
  * value, not the measurement of a fabric.
@@ -14,6 +12,8 @@
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
+#include "softrdma/verbs/cq_ex.h"
+#include "softrdma/verbs/cq_poll.h"
 
 static struct sr_cq *from_ex(struct ibv_cq_ex *ib)
 {

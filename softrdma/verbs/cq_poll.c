@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Consuming completions: the owner's threads take the poll lock, copy an entry out, give back what
- * the work request occupied, and move the head.
- *
  * Polling an empty queue is two loads. Polling a completion frees the slots of the send queue: as
  * on hardware, nothing else does.
  */
@@ -10,6 +7,8 @@
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/process/api.h"
+#include "softrdma/verbs/cq_poll.h"
+#include "softrdma/verbs/qp_complete.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /*

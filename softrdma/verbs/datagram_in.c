@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Delivering a datagram to a queue pair of this process or a peer; see datagram.h. The receive
- * begins with the global route header. A short datagram travels inside the completion, and its
- * receiver scatters it when it polls.
- */
 #include "softrdma/verbs/datagram.h"
 
 #include <string.h>
@@ -12,6 +7,7 @@
 
 #include "softrdma/fabric/completion.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/datagram_in.h"
 #include "softrdma/verbs/mr.h"
 
 /* The shared lock of the receiving queue pair is held. */

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The send queue of a queue pair for datagrams: each work request names its own destination, and
- * completes when the datagram is on its way. An engine of its own runs it, which passes each
- * datagram to the engine of its address.
- */
 #include <string.h>
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/verbs/ah.h"
 #include "softrdma/verbs/datagram.h"
+#include "softrdma/verbs/datagram_out.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/verbs/qp_run.h"
 

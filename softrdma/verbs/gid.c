@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The port's GID table: one RoCE v2 entry for each address of this host.
- *
  * Entry 0 is the address of the first interface that is not the loopback, if there is one, because
  * programs that use the first entry expect such an address. Each query reads the table from the
  * system. Nothing in the data path uses it, because a QP number alone names its owner (node.c).
  */
 #include "softrdma/verbs/context.h"
+#include "softrdma/verbs/gid.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

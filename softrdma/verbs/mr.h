@@ -67,4 +67,3 @@ enum ibv_wc_status sr_mr_bind(struct ibv_mw *mw, uint32_t rkey, uint32_t qpn,
 /* ibv_alloc_mw, ibv_dealloc_mw and ibv_bind_mw. Any thread; errors as in the manual pages. */
 struct ibv_mw *sr_mw_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
 int sr_mw_dealloc(struct ibv_mw *mw);
-int sr_mw_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "softrdma/fabric/datagram.h"
-#include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/seek.h"
 #include "softrdma/verbs/multicast.h"
 
 /* Guards changes of the table. Leaf. */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Posting work requests: the classic verbs. (The ibv_wr_* builder is in wr_ex.c.)
- *
  * A send is checked for what a driver checks at posting time, copied into the private ring, and
  * executed before the call returns, unless a request before it waits. Errors of posting leave the
  * earlier requests of the list posted and return the failed one in *bad, as ibv_post_send(3)
@@ -20,8 +18,9 @@
 #include "softrdma/fabric/rq.h"
 #include "softrdma/process/api.h"
 #include "softrdma/verbs/ah.h"
-#include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/post.h"
+#include "softrdma/verbs/qp_run.h"
 
 /* ---- sends ----------------------------------------------------------------- */
 

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Both ends of a completion: the entry that a send work request pushes, and what polling or
- * dropping an entry gives back to its queue pair.
- */
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/completion.h"
 #include "softrdma/process/api.h"
 #include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/qp_complete.h"
 #include "softrdma/verbs/sr_qp.h"
 
 static enum ibv_wc_opcode wc_opcode(uint32_t opcode)

@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Send work requests that are late, because chaos says so:
- *
- *   owed      executed, but the acknowledgement is on its way: the peer may have answered
- *             before the completion is there
- *   late      a READ or atomic whose response is on its way: what was posted after it and
- *             without a fence is executed before it (IBA table 76)
- *
- *      complete | owed, late, complete in any order | to be executed | free
- *               ^ owed                              ^ exec           ^ head
- *
- * Completions come in posting order, except on a device like siw: there a SEND's or
- * WRITE's does not wait for a READ before it. The slots of a queue are given back in
- * order all the same. Without chaos nothing is ever late: owed == exec.
- */
+#include "softrdma/verbs/qp_complete.h"
+#include "softrdma/verbs/qp_late.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/qp_wait.h"
 
 static bool is_read(const struct sr_wqe *w)
 {

@@ -13,9 +13,13 @@
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/qp_complete.h"
+#include "softrdma/verbs/qp_late.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/rq.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/qp_wait.h"
 
 static void flush_sq(struct sr_qp *qp)
 {

@@ -17,8 +17,11 @@
 
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/qp_late.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/verbs/qp_wait.h"
 #include "softrdma/verbs/xrc.h"
 
 #define ANY_TIME (IBV_QP_STATE | IBV_QP_CUR_STATE)

@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A send queue that stands still, and for how long:
- *
- *   RNR     the receiver has no receive posted: until it posts one (its owner kicks this end) or
- *           min_rnr_timer x rnr_retry is over; 7 retries mean for ever
- *   RETRY   the other end does not answer (not RTR yet, gone, dead): until it comes to RTR or the
- *           transport's retries are over
- *   CHAOS   a fault that was asked for: until its time is over
- *
- * A waiting queue holds no lock and costs nothing; the helper resumes it.
- */
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/qp_wait.h"
 
 /* IBA table 45: encoded RNR NAK timer, in units of 10 microseconds. */
 static const uint32_t rnr_10us[32] = {65536, 1,	   2,	 3,	4,     6,     8,     12,

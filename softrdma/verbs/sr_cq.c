@@ -28,9 +28,9 @@
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
 #include "softrdma/fabric/peer.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/cq_ex.h"
 #include "softrdma/verbs/removal.h"
-#include "softrdma/verbs/srq.h"
 #include "softrdma/process/likeness.h"
 
 /* Guards the table. Taken before any CQ's locks. */

@@ -44,23 +44,11 @@ static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
 	return (struct sr_cq *)(void *)c; /* ibv_cq_ex begins like ibv_cq */
 }
 
-/* A QP is destroyed or reset: its entries vanish (receives go back to their SRQ). */
-void sr_cq_drop_qp(struct sr_cq *cq, uint32_t qp_slot);
-/* The same of an XRC SRQ that is destroyed. */
-void sr_cq_drop_srq(struct sr_cq *cq, uint32_t srq_slot);
 /* Waits until no thread delivers by a key that it read before. */
 void sr_cq_quiesce_all(void);
 /* A peer died: takes over its locks and raises the events that it may have left out. */
 void sr_cq_peer_died(void);
 
-/* Whether there is an entry; reads what has arrived, if there is none. Without cq->poll. */
-bool sr_cq_look(struct sr_cq *cq);
-/* Takes the next entry; called with cq->poll held. */
-bool sr_cq_pop(struct sr_cq *cq, struct ibv_wc *wc);
-void sr_cq_ex_init(struct sr_cq *cq);
-
-/* ibv_poll_cq, ibv_req_notify_cq, ibv_create_cq_ex. Any thread; errors as in the manual pages. */
-int sr_cq_poll(struct ibv_cq *ib, int n, struct ibv_wc *wc);
 int sr_cq_req_notify(struct ibv_cq *ib, int solicited_only);
 struct ibv_cq_ex *sr_cq_create_ex(struct ibv_context *c, struct ibv_cq_init_attr_ex *attr);
 /* Helper: the CQ's attention bit is set. */

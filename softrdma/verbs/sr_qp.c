@@ -19,11 +19,14 @@
 
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/cq_poll.h"
 #include "softrdma/verbs/datagram.h"
+#include "softrdma/verbs/datagram_out.h"
 #include "softrdma/verbs/multicast.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/fabric/rq.h"
-#include "softrdma/verbs/mr.h"
+#include "softrdma/verbs/wr_ex.h"
 #include "softrdma/verbs/xrc.h"
 #include "softrdma/process/likeness.h"
 

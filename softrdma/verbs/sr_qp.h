@@ -131,20 +131,6 @@ static inline enum ibv_qp_state sr_qp_state(const struct sr_qp *qp)
 /* The attributes of ibv_create_qp as those of ibv_create_qp_ex. */
 struct ibv_qp_init_attr_ex sr_qp_attr_ex(const struct ibv_qp_init_attr *init, struct ibv_pd *pd);
 struct ibv_qp *sr_qp_create_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr);
-int sr_qp_post_send(struct ibv_qp *ib, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-int sr_qp_post_recv(struct ibv_qp *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* A type 1 window bind is a send work request of a kind of its own. */
-int sr_qp_post_bind(struct sr_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
-void sr_qp_ex_init(struct sr_qp *qp);
 
-/* Called with sq_lock held. */
-void sr_qp_run(struct sr_qp *qp);   /* execute what can be executed */
-void sr_qp_error(struct sr_qp *qp); /* -> ERR: flush both queues */
-/* Pushes a completion, if requested or an error; polling it gives back slots to `freed`. */
-void sr_qp_complete(struct sr_qp *qp, const struct sr_wqe *w, uint64_t freed,
-		    enum ibv_wc_status status, uint32_t byte_len);
-/* Called by sr_cq_pop: the application has polled this completion. */
-void sr_qp_on_polled(const struct seg_cqe *e);
-void sr_qp_on_dropped(const struct seg_cqe *e);
 /* On reset or destruction: completions and the claim on an SRQ vanish. */
 void sr_qp_drop_completions(struct sr_qp *qp);

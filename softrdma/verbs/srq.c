@@ -18,6 +18,7 @@
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/verbs/async.h"
 #include "softrdma/verbs/sr_qp.h"
 
 /* Guards the table. */

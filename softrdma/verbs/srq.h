@@ -38,7 +38,6 @@ static inline struct sr_srq *sr_to_srq(struct ibv_srq *s)
 
 /* ibv_post_srq_recv and ibv_create_srq_ex. Any thread; errors as in the manual pages. */
 int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-struct ibv_srq *sr_srq_create_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
 /* Takes a free slot: 0 or -ENOMEM. Lists what is in one: NULL while it is made or destroyed. */
 int sr_srq_take_slot(struct sr_srq *srq);
 void sr_srq_list(uint32_t slot, struct sr_srq *srq, bool in_use);

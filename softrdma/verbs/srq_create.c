@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Making and destroying shared receive queues. One of XRC has a number, by which senders name it, a
- * domain and a completion queue. Queue pairs use it without being counted as its users, so its
- * destruction makes them forget it.
- */
 #include "softrdma/verbs/srq.h"
 
 #include <errno.h>
@@ -11,7 +6,10 @@
 
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/async.h"
+#include "softrdma/verbs/cq_poll.h"
 #include "softrdma/verbs/removal.h"
+#include "softrdma/verbs/srq_create.h"
 #include "softrdma/verbs/xrc.h"
 
 /* A slot, and the numbers for it if the SRQ has one: they are like those of queue pairs, of which

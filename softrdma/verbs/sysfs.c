@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "softrdma/process/likeness.h"
-#include "softrdma/verbs/context.h"
+#include "softrdma/verbs/gid.h"
 
 #define IB	 "/sys/class/infiniband"
 #define DEVICE	 IB "/softrdma0"

@@ -67,19 +67,3 @@ struct sr_wqe_extra {
 	};
 	uint32_t srqn; /* XRC: of each request */
 };
-
-/* Whether a UC queue pair has such work requests: IBA table 38 has no opcode for others. */
-bool sr_wqe_is_lossy(uint32_t opcode);
-bool sr_wqe_may_post(const struct sr_qp *qp);
-/* The slot at the head of the ring, NULL = full. The caller advances the head. */
-struct sr_wqe *sr_wqe_next(struct sr_qp *qp);
-/* Fills the extra part of an atomic, of a bind, of a datagram. 0 or ENOMEM; EINVAL: no handle. */
-int sr_wqe_atomic(struct sr_qp *qp, const struct sr_wqe *w, uint64_t compare_add, uint64_t swap);
-int sr_wqe_bind(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_mw *mw,
-		const struct ibv_mw_bind_info *info);
-int sr_wqe_datagram(struct sr_qp *qp, const struct sr_wqe *w, struct ibv_ah *ah, uint32_t qpn,
-		    uint32_t qkey);
-/* Names the SRQ of an XRC request; it has an extra part already. */
-void sr_wqe_srqn(struct sr_qp *qp, const struct sr_wqe *w, uint32_t srqn);
-/* Append inline payload. 0 or ENOMEM. */
-int sr_wqe_inline(const struct sr_qp *qp, struct sr_wqe *w, const void *data, size_t len);

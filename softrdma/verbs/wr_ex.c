@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The extended way to post (ibv_wr_start ... ibv_wr_complete).
- *
  * wr_start takes the send lock, wr_complete or wr_abort gives it. In between, each
  * builder call queues one request, and the setter calls after it fill in its data.
  * The first error is remembered and makes wr_complete fail with nothing posted:
  * unlike the classic call this interface posts all or nothing (ibv_wr_post(3)).
  */
+#include "softrdma/verbs/post.h"
+#include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/wr_ex.h"
 
 #include <errno.h>
 

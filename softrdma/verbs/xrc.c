@@ -15,9 +15,12 @@
 
 #include "softrdma/fabric/peer.h"
 #include "softrdma/fabric/rq.h"
+#include "softrdma/fabric/seek.h"
 #include "softrdma/process/likeness.h"
 #include "softrdma/process/part.h"
+#include "softrdma/verbs/async.h"
 #include "softrdma/verbs/removal.h"
+#include "softrdma/verbs/wr_ex.h"
 
 #define PEERS_MAX 256
 

@@ -11,10 +11,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/icrc.h"
 #include "softrdma/fabric/roce/psn.h"
 #include "softrdma/fabric/roce/requester.h"
+#include "softrdma/fabric/roce/requester_answers.h"
 #include "softrdma/fabric/roce/responder.h"
+#include "softrdma/fabric/roce/responder_answers.h"
+#include "softrdma/fabric/roce/responder_lossy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Both ends and the wire; see roce_world.h. */
+#include "softrdma/fabric/roce/host.h"
+#include "softrdma/fabric/roce/requester_answers.h"
+#include "softrdma/fabric/roce/responder_answers.h"
+#include "softrdma/fabric/roce/responder_lossy.h"
 #include "roce_world.h"
 
 static const struct roce_ends ends = {{.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}},

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/icrc.h"
 #include "softrdma/fabric/roce/psn.h"
 #include "softrdma/fabric/roce/requester.h"

@@ -5,6 +5,8 @@
  * checksum. After each fault, and each pair of faults, all requests complete in order, the data is
  * right, each SEND arrives once and each atomic is executed once (IBA volume 1, chapter 9.7).
  */
+#include "softrdma/fabric/roce/requester_answers.h"
+#include "softrdma/fabric/roce/responder_answers.h"
 #include "roce_world.h"
 
 /* ---- exchanges ------------------------------------------------------------------------------ */

@@ -7,7 +7,10 @@
  */
 #include "roce_world.h"
 
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/pace.h"
+#include "softrdma/fabric/roce/requester_answers.h"
+#include "softrdma/fabric/roce/responder_lossy.h"
 #include "softrdma/fabric/roce/window.h"
 
 #define SEND_OF(bytes)                                                                             \

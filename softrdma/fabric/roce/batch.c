@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending: packets are collected in a buffer and leave with one sendmmsg(2). A run of packets of
- * one size to one destination is one datagram for the kernel, which cuts it (UDP_SEGMENT): the i-th
- * piece leaves with IPv4 ID i, and the ICRC has to know that. A burst goes whole to the process
- * that its first packet is for, so only packets for one process share it (BTH byte 6).
- *
  * With chaos each packet leaves alone, or not at all, twice, damaged, late.
  */
 #include <endian.h>
@@ -16,10 +11,13 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/roce/batch.h"
+#include "softrdma/fabric/roce/errors.h"
 #include "softrdma/fabric/roce/port.h"
 #include "softrdma/fabric/roce/sockets.h"
 #include "softrdma/process/part.h"
 #include "softrdma/trace/trace.h"
+#include "softrdma/trace/trace_wire.h"
 
 #ifndef UDP_SEGMENT
 #	define UDP_SEGMENT 103

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The errors that the kernel queues for the sockets: what ICMP says of packets that were sent.
- *
  * Any machine can send such a message, with any address as its sender's. So none ends or slows
  * down what works, and no more of them are heeded than can be afforded. "Port unreachable" is a
  * hint for connection requests, "too big" a line for people; all others are read and dropped.
@@ -12,10 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "softrdma/fabric/roce/errors.h"
 #include "softrdma/fabric/roce/member.h"
 #include "softrdma/fabric/roce/port.h"
 #include "softrdma/process/timer.h"
-#include "softrdma/verbs/context.h"
+#include "softrdma/verbs/gid.h"
 
 enum {
 	AT_ONCE = 64,

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softrdma/fabric/roce/gsi_parts.h"
+#include "softrdma/fabric/roce/batch.h"
+#include "softrdma/fabric/roce/port.h"
 #include "softrdma/fabric/roce/routes.h"
 #include "softrdma/fabric/roce/sockets.h"
-#include "softrdma/verbs/context.h"
+#include "softrdma/verbs/gid.h"
 
 enum {
 	GSI_QPN = 1,

@@ -22,6 +22,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct roce_packet;
+struct roce_passed;
+struct roce_port;
+
 #define SR_GSI_MAD_BYTES 256
 
 /* From local to remote, as seen by this process, whichever way the MAD goes. */
@@ -102,3 +106,11 @@ enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path);
  * or -ENETUNREACH. Any thread; costs system calls.
  */
 int sr_gsi_route(const union ibv_gid *remote, union ibv_gid *ret_local);
+
+/* A datagram to a queue pair that is no connection. In the thread that reads, which may poll. */
+void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p);
+/* What another process of this host has got and is for this one. Helper. */
+void gsi_on_passed(const struct roce_passed *passed);
+void gsi_forget(void);
+/* The path MTU that the interface of a local address can carry; 0: none. */
+enum ibv_mtu gsi_interface_mtu(const union ibv_gid *local);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the requests of a peer on another machine do to this process: they take its receives, and
- * read and write what its keys grant. Everything that such a request names is checked here.
- */
 #include <string.h>
 
 #include "softrdma/fabric/completion.h"
 #include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/xrc.h"
 #include "softrdma/fabric/roce/link.h"
 #include "softrdma/verbs/mr.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making and ending links, and their part in the window of a peer; see link.h. */
+#include "softrdma/fabric/roce/batch.h"
 #include "softrdma/fabric/roce/link.h"
+#include "softrdma/verbs/gid.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A queue pair on RoCE: its requester and responder with the addresses of both ends. Created at
- * RTR, freed at RESET or with the queue pair. All functions are called with the queue pair's
- * sq_lock held, unless a line says otherwise; copying happens under that lock too, which is what
- * deregistering memory waits for.
+ * RTR, freed at RESET or with the queue pair. The functions of link.h, local.h, host.h and run.h
+ * are called with the queue pair's sq_lock held, unless a line says otherwise; copying happens
+ * under that lock too, which is what deregistering memory waits for.
  *
  * Locks, in order: a port's rx_lock, the table of queue pairs, sq_lock, the queue pair's shared
  * lock; those of a peer and of a batch are leaves.
@@ -44,8 +44,6 @@ static inline uint8_t roce_opcode_of(const struct sr_qp *qp, uint8_t opcode)
 	return sr_qp_is_xrc_send(qp) || sr_qp_is_xrc_recv(qp) ? opcode | ROCE_XRC : opcode;
 }
 
-/* ---- link.c ---- */
-
 /* NULL: the link's address is not open, or there is no memory. */
 struct roce_link *roce_link_new(const struct sr_qp *qp);
 void roce_link_free(struct roce_link *l); /* accepts NULL */
@@ -54,39 +52,3 @@ void roce_link_account(struct roce_link *l, uint64_t now);
 uint64_t roce_link_room(const struct roce_link *l);
 /* The requester sends nothing more: others may use its part of the window. */
 void roce_link_abandon(struct roce_link *l);
-
-/* ---- local.c: the requester's memory ---- */
-
-/* Checks a work request, and describes it for the requester. One that fails here has `failure`. */
-struct roce_request roce_describe(struct sr_qp *qp, struct sr_wqe *w);
-/* Copies n bytes at offset of a request's data. False: the memory may not be used. */
-bool roce_gather(const struct sr_qp *qp, const struct sr_wqe *w, uint32_t offset, uint8_t *to,
-		 uint32_t n);
-bool roce_scatter(const struct sr_qp *qp, const struct sr_wqe *w, uint32_t offset,
-		  const uint8_t *from, uint32_t n);
-/* Executes a request that concerns this side only. */
-enum ibv_wc_status roce_execute_local(struct sr_qp *qp, const struct sr_wqe *w);
-
-/* ---- host.c: what a peer's requests do to this process ---- */
-
-/* Under the queue pair's shared lock, too. context: the struct sr_qp. */
-extern const struct roce_host roce_host;
-/* XRC: a packet names this SRQ. */
-void roce_aim(struct sr_qp *qp, uint32_t srqn);
-/* The payload of a READ's response. */
-bool roce_read_memory(const struct sr_qp *qp, uint32_t rkey, uint64_t va, uint8_t *to, uint32_t n);
-
-/* ---- run.c ---- */
-
-/* Sends what may be sent: answers first, then requests. Completes what is done. */
-void roce_pump(struct sr_qp *qp);
-/* No deadline and no window concerns the link any more. */
-void roce_retire(struct sr_qp *qp);
-/* A packet of a connection, or CNP. Takes the locks itself. */
-void roce_on_connected_packet(struct roce_port *port, const union ibv_gid *from,
-			      const struct roce_packet *p, const struct roce_arrival *how);
-/* After a batch of packets: answers them. Takes the locks itself. */
-void roce_after_batch(void);
-/* The helper looks at all links at about this time. Any thread, any lock. */
-void roce_wake_at(uint64_t ns);
-void roce_run_forget(void);

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A work request as its own side sees it: what it asks for, and the memory that it names. Keys are
- * checked when it is posted, and again at each packet, because memory may be deregistered while
- * the request is under way.
- */
 #include <string.h>
 
 #include "softrdma/fabric/roce/link.h"
+#include "softrdma/fabric/roce/local.h"
 #include "softrdma/verbs/mr.h"
 
 static bool is_sink(uint32_t opcode)

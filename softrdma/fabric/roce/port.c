@@ -23,9 +23,11 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/roce/errors.h"
 #include "softrdma/process/part.h"
 #include "softrdma/trace/trace.h"
-#include "softrdma/verbs/context.h"
+#include "softrdma/trace/trace_wire.h"
+#include "softrdma/verbs/gid.h"
 
 #ifndef UDP_GRO
 #	define UDP_GRO 104

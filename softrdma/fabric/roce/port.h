@@ -64,10 +64,6 @@ struct roce_port_callbacks {
 };
 void roce_ports_init(const struct roce_port_callbacks *callbacks);
 
-/* Reads what the kernel has queued for the socket, ICMP errors of earlier packets. One that is not
- * read fails the next call. Any thread; needs no lock. */
-void roce_read_errors(struct roce_port *p, int sock);
-
 /* Helper: a packet that came to another process. */
 void roce_port_take_passed(const struct roce_passed *passed);
 
@@ -88,26 +84,3 @@ struct roce_way {
 	int sock; /* borrowed; stays open until roce_batch_end */
 	uint16_t source_port;
 };
-
-/* From port 4791, as management does and datagrams do. */
-struct roce_way roce_way_from_port(struct roce_port *port, const union ibv_gid *to);
-
-/* Takes one of a few batches; waits for one. A leaf lock, held until roce_batch_end. */
-struct roce_batch *roce_batch_begin(void);
-/*
- * Where the next packet goes, at most ROCE_PACKET_MAX bytes. Sends what has been collected if
- * there is no room.
- */
-uint8_t *roce_batch_room(struct roce_batch *b);
-/*
- * A packet of n bytes (BTH to pad) stands where roce_batch_room said. Computes the ICRC. Packets of
- * one size that go one way in a row leave as one burst.
- */
-void roce_batch_add(struct roce_batch *b, const struct roce_way *way, size_t n);
-/*
- * Sends the packets that chaos keeps back and that are due. Returns when to call it again, 0 for
- * never.
- */
-uint64_t roce_held_tick(uint64_t now);
-/* Sends everything and gives the batch back. A datagram that cannot be sent is a lost one. */
-void roce_batch_end(struct roce_batch *b);

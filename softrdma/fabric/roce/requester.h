@@ -113,22 +113,13 @@ struct roce_placement {
 	uint32_t offset;
 };
 
-/* A packet with ROCE_IS_RESPONSE. rnr_ns: how long its RNR timer, if it has one, is. */
-enum roce_effect roce_requester_receive(struct roce_requester *r, const struct roce_packet *p,
-					uint64_t rnr_ns, uint64_t now, struct roce_placement *ret);
-/* Whether it answers a packet that is under way: the rest is late, or forged. */
-bool roce_requester_awaits(const struct roce_requester *r, uint32_t psn);
-/* The data of the last ROCE_PLACE is in place. */
-void roce_requester_placed(struct roce_requester *r, uint64_t now);
-/* The request fails by the caller's own judgement, once all before it are done. */
-void roce_requester_fail(struct roce_requester *r, uint64_t index);
-
-/*
- * Whether the oldest request is over; if so it is taken out, and *ret tells how it ended. After a
- * failure no other is ever taken out: the queue pair goes to ERR.
- */
-bool roce_requester_pop(struct roce_requester *r, enum roce_failure *ret);
-
-/* When the requester wants roce_requester_tick(); 0: never. */
-uint64_t roce_requester_deadline(const struct roce_requester *r);
-void roce_requester_tick(struct roce_requester *r, uint64_t now);
+/* Whether packet i of a READ or atomic is the last that one request on the wire asks for. */
+bool roce_ends_chunk(const struct roce_requester *r, const struct roce_request *q, uint32_t i);
+/* What n packets from the i-th on count in a window. */
+uint64_t roce_cost(const struct roce_requester *r, const struct roce_request *q, uint32_t i,
+		   uint32_t n);
+uint64_t roce_probe_interval(const struct roce_requester *r);
+/* Both timers anew, or none if nothing is under way. */
+void roce_requester_start_timers(struct roce_requester *r, uint64_t now);
+/* Moves `acked` over the requests that are done. */
+void roce_requester_settle(struct roce_requester *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a requester makes of acknowledgements, READ responses, NAKs and silence; see requester.h. */
 #include "softrdma/fabric/roce/psn.h"
 #include "softrdma/fabric/roce/requester.h"
+#include "softrdma/fabric/roce/requester_answers.h"
 #include "softrdma/fabric/roce/requester_parts.h"
 
 enum {

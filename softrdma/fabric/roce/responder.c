@@ -2,8 +2,9 @@
 /* Requests in order, ahead and behind; see responder.h. Answers are in responder_answers.c. */
 #include "softrdma/fabric/roce/responder.h"
 
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/psn.h"
-#include "softrdma/fabric/roce/responder_parts.h"
+#include "softrdma/fabric/roce/responder_answers.h"
 
 #define MESSAGE_MAX 0x80000000u /* IBA 9.7.4: 2^31 bytes */
 

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/packet.h"
 
 enum {
@@ -124,15 +125,9 @@ static inline unsigned roce_responder_ring(unsigned max_dest_rd_atomic)
 /* A request: an RC packet without ROCE_IS_RESPONSE. */
 void roce_responder_receive(struct roce_responder *r, const struct roce_packet *p,
 			    const struct roce_host *host, void *context);
-/*
- * The same for UC: a packet with ROCE_IS_UC. A message of which a packet is missing, or which the
- * host refuses, is dropped in silence; its receive is for the next one. Only ROCE_BROKEN ends the
- * responder.
- */
-void roce_responder_receive_lossy(struct roce_responder *r, const struct roce_packet *p,
-				  const struct roce_host *host, void *context);
-/* Whether an answer is owed; if so *ret is it, as if it was sent. */
-bool roce_responder_next(struct roce_responder *r, struct roce_answer *ret);
-/* The READ of the last answer cannot be read: ends as if the request had been refused. */
-void roce_responder_refuse(struct roce_responder *r, const struct roce_answer *a,
-			   enum roce_verdict why);
+
+/* Whether an opcode may come now: IBA 9.7.4.1.2, 9.8.3.1. */
+bool roce_responder_is_in_order(const struct roce_responder *r, uint8_t opcode);
+/* Carries out a packet of a SEND or WRITE that is in order. */
+enum roce_verdict roce_responder_message(struct roce_responder *r, const struct roce_packet *p,
+					 const struct roce_host *host, void *context);

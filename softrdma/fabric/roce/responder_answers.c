@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a responder owes and remembers; see responder.h. */
 #include "softrdma/fabric/roce/psn.h"
 #include "softrdma/fabric/roce/responder.h"
-#include "softrdma/fabric/roce/responder_parts.h"
+#include "softrdma/fabric/roce/responder_answers.h"
 
 void roce_responder_answer(struct roce_responder *r, uint32_t psn, uint8_t syndrome)
 {

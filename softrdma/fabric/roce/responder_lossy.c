@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Requests of an unreliable connection; see responder.h. Nothing is answered, so nothing comes
- * again: a packet that is missing takes its whole message along, and the next first or only packet
- * begins a new one, whatever its number (IBA volume 1, 9.8.2.2 and 9.8.3).
- */
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/psn.h"
-#include "softrdma/fabric/roce/responder_parts.h"
+#include "softrdma/fabric/roce/responder.h"
+#include "softrdma/fabric/roce/responder_lossy.h"
 
 /* What has arrived of the message counts no more; its receive stays for the next one. */
 static void drop(struct roce_responder *r)

@@ -3,12 +3,14 @@
  * Datagrams to and from other hosts: one packet each. Nothing is remembered of a peer, neither a
  * window nor its IPv4 identifiers, so a peer costs nothing.
  */
+#include "softrdma/fabric/roce/batch.h"
 #include "softrdma/fabric/roce/roce_datagram.h"
+#include "softrdma/verbs/datagram_in.h"
+#include "softrdma/verbs/gid.h"
 
 #include <netinet/in.h>
 #include <string.h>
 
-#include "softrdma/verbs/context.h"
 
 bool roce_reaches(const union ibv_gid *local, const union ibv_gid *remote)
 {

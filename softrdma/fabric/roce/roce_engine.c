@@ -5,11 +5,15 @@
  */
 #include <string.h>
 
+#include "softrdma/fabric/roce/batch.h"
 #include "softrdma/fabric/roce/gsi.h"
-#include "softrdma/fabric/roce/gsi_parts.h"
 #include "softrdma/fabric/roce/link.h"
+#include "softrdma/fabric/roce/local.h"
+#include "softrdma/fabric/roce/port.h"
 #include "softrdma/fabric/roce/roce_datagram.h"
+#include "softrdma/fabric/roce/run.h"
 #include "softrdma/process/part.h"
+#include "softrdma/verbs/gid.h"
 
 enum {
 	GOODBYES = 2,

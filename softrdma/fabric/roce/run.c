@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Running the links: packets in, packets out, time. It happens in the thread that posts, in the one
- * that reads a socket, and in the helper when a deadline has come.
- */
 #include <string.h>
 
 #include "softrdma/fabric/lock.h"
+#include "softrdma/fabric/roce/batch.h"
+#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/link.h"
+#include "softrdma/fabric/roce/local.h"
 #include "softrdma/fabric/roce/psn.h"
+#include "softrdma/fabric/roce/requester_answers.h"
+#include "softrdma/fabric/roce/responder_answers.h"
+#include "softrdma/fabric/roce/responder_lossy.h"
+#include "softrdma/fabric/roce/run.h"
+#include "softrdma/verbs/qp_complete.h"
 #include "softrdma/verbs/qp_run.h"
 
 enum {

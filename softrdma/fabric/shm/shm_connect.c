@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The two ends of a queue pair: finding the process that owns the other one, and the kick that
- * resumes its waiting sends. A queue pair number names its owner (node.c).
- */
+#include "softrdma/fabric/seek.h"
 #include "softrdma/fabric/shm/shm.h"
+#include "softrdma/fabric/shm/shm_connect.h"
 
 struct sr_peer *sr_shm_find(uint32_t qpn)
 {

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where a message lies on either side, and moving it: by the processor where both sides are mapped
- * here (shm_view.c), else with process_vm_readv/writev (also within this process: a bad pointer is
- * then an error and not a SIGSEGV).
- *
  * Such a call costs as much as copying 4 KiB, however little it copies. So a WRITE takes along the
  * WRITEs that were posted behind it, and a READ the READs: up to RIDERS small ones, each checked as
  * in its own turn. In that turn it is checked again, and its data has arrived already (wqe.moved).
@@ -19,10 +15,12 @@
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/peer.h"
+#include "softrdma/fabric/shm/shm_copy.h"
+#include "softrdma/fabric/shm/shm_view.h"
 #include "softrdma/process/api.h"
-#include "softrdma/verbs/qp_run.h"
 #include "softrdma/verbs/mr.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/qp_wait.h"
 
 enum {
 	RIDERS = 32,		 /* messages of one system call, the first included */

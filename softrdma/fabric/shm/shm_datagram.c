@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Datagrams between processes of one host: the sending thread delivers them. The first one to a
- * process that is not known yet waits until that process has been met.
- */
 #include "softrdma/fabric/shm/shm.h"
 
 #include <string.h>
 
+#include "softrdma/fabric/seek.h"
+#include "softrdma/fabric/shm/shm_datagram.h"
 #include "softrdma/trace/trace.h"
+#include "softrdma/trace/trace_datagram.h"
 #include "softrdma/verbs/datagram.h"
+#include "softrdma/verbs/datagram_in.h"
 
 enum {
 	MEMBERS_AT_MOST = 256, /* processes that one multicast datagram reaches */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The engine for processes of one host; see fabric/engine.h and shm_execute.c. */
 #include "softrdma/fabric/shm/shm.h"
+#include "softrdma/fabric/shm/shm_connect.h"
+#include "softrdma/fabric/shm/shm_datagram.h"
+#include "softrdma/fabric/shm/shm_execute.h"
 #include "softrdma/process/part.h"
 
 static const struct sr_engine engine = {

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The same-host engine: the thread that posts a work request executes it on both sides. It
- * validates its own keys, takes the responder QP's lock in the responder's segment, checks what the
- * responder's adapter would check, copies (shm_copy.c), and pushes both completions, its own first:
- * the responder must not be able to answer before the requester's completion is there.
- *
  * Small SENDs are not copied into the receive: the payload goes into the receive's completion, and
  * the responder scatters it when it polls.
  *
@@ -19,8 +14,12 @@
 #include <sys/uio.h>
 
 #include "softrdma/chaos/chaos.h"
+#include "softrdma/fabric/shm/shm_connect.h"
+#include "softrdma/fabric/shm/shm_copy.h"
+#include "softrdma/fabric/shm/shm_execute.h"
+#include "softrdma/fabric/shm/shm_view.h"
 #include "softrdma/process/api.h"
-#include "softrdma/verbs/sr_cq.h"
+#include "softrdma/trace/trace_rc.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/qp_run.h"

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages whose memory is mapped here on both sides (fabric/view.h): the processor copies them
- * without a system call. This process' own memory is reached through a view as well, so that it
- * stays there whatever the program unmaps. Small pieces that are sent are the exception: they are
- * read where the program has them, as those of a SEND that travels in its completion.
- *
  * A peer may die at any time. Its memory stays mapped; that it has died is seen before the next
  * message.
  */
 #include "softrdma/fabric/shm/shm.h"
+#include "softrdma/fabric/shm/shm_view.h"
 #include "softrdma/fabric/view.h"
-#include "softrdma/verbs/mr.h"
 
 static const struct seg_mr *region(const struct seg *s, uint32_t key)
 {

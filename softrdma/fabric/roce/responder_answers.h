@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What responder.c (requests) and responder_answers.c (what is owed for them) share. */
+/* What a responder owes and remembers; see responder.h. */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "softrdma/fabric/roce/responder.h"
+
+/* Whether an answer is owed; if so *ret is it, as if it was sent. */
+bool roce_responder_next(struct roce_responder *r, struct roce_answer *ret);
+/* The READ of the last answer cannot be read: ends as if the request had been refused. */
+void roce_responder_refuse(struct roce_responder *r, const struct roce_answer *a,
+			   enum roce_verdict why);
 
 /* The one acknowledgement or NAK that follows all that is owed. */
 void roce_responder_answer(struct roce_responder *r, uint32_t psn, uint8_t syndrome);
@@ -22,10 +31,5 @@ const struct roce_saved *roce_responder_find(const struct roce_responder *r, uin
  * atomic, whose response may have been lost. */
 uint32_t roce_responder_ack_for(const struct roce_responder *r, uint32_t psn);
 
-/* Whether an opcode may come now: IBA 9.7.4.1.2, 9.8.3.1. */
-bool roce_responder_is_in_order(const struct roce_responder *r, uint8_t opcode);
-/* Carries out a packet of a SEND or WRITE that is in order. */
-enum roce_verdict roce_responder_message(struct roce_responder *r, const struct roce_packet *p,
-					 const struct roce_host *host, void *context);
 /* Ends the responder with a NAK for psn. */
 void roce_responder_break(struct roce_responder *r, uint32_t psn, enum roce_verdict why);

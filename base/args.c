@@ -17,7 +17,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/cleanup.h"
-#include "base/conf.h"
+#include "base/conf_guess.h"
 #include "base/output.h"
 #include "base/units.h"
 

@@ -72,8 +72,3 @@ struct subcommand {
  * there is none. Returns an exit code. */
 int args_run_subcommand(const char *program, const char *summary, const struct subcommand *table,
 			int argc, char **argv);
-
-/* Prints "program: error: ..." and, if hint is not NULL, "program: hint: ..." on stderr; with -o
- * json an object with "error" on stdout (output.h). Returns code. */
-__attribute__((format(printf, 4, 5))) int fail_with(const char *program, enum exit_code code,
-						    const char *hint, const char *fmt, ...);

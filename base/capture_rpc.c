@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/rpc.h"
+#include "base/rpc_request.h"
 
 enum {
 	READ_MAX = 4096, /* entries of one answer: about 1 MB */

@@ -83,35 +83,11 @@ struct conf_schema {
 
 struct conf; /* one reading of a file: its text, for the caret lines, and its errors */
 
-/* Reads path ("-": standard input) into *into, which is zeroed first. Prints errors to out as they
- * occur, at most 50. *into is usable if conf_n_errors is 0. Returns -errno only if the file cannot
- * be read, which is printed, too. The caller frees *ret_conf with conf_free and *into with
- * conf_release, even after errors, and keeps out open until conf_free. */
-int conf_read(const char *path, const struct conf_schema *schema, void *into, FILE *out,
-	      struct conf **ret_conf);
 /* The same for a text in memory; messages call it name. */
 int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
 		   void *into, FILE *out, struct conf **ret_conf);
-unsigned conf_n_errors(const struct conf *conf);
-/* Reports a mistake that the schema cannot find: duplicate NSID, unknown portal, no such file. With
- * code EXIT_BUSY the file may be correct, but it names a resource in use. The hint is not shown. */
-void conf_report(struct conf *conf, struct conf_mark mark, const struct error *error);
-/* The same for a message with code EXIT_CONFIG. */
-__attribute__((format(printf, 3, 4))) void conf_error(struct conf *conf, struct conf_mark mark,
-						      const char *fmt, ...);
-/* Whether there are errors, and all of them have the code EXIT_BUSY. */
-bool conf_is_busy(const struct conf *conf);
-/* Forgets the errors so far; later ones are printed to out, as conf_read does. */
-void conf_begin_again(struct conf *conf, FILE *out);
 void conf_free(struct conf *conf);
-/* Frees everything that conf_read put into *into. */
-void conf_release(const struct conf_schema *schema, void *into);
-/* Parses one scalar, as in a file, into its field of object. 0; or -EINVAL with *error, whose
- * message "must be ..." goes behind the name of the key. */
-int conf_parse_value(const struct conf_key *key, const char *text, void *object,
-		     struct error *error);
-/* For conf_key.check: an absolute path; printable ASCII without a blank at either end. */
-const char *conf_check_path(const char *value);
-const char *conf_check_ascii(const char *value);
-/* The name closest to s among names (NULL-terminated), or NULL if none is close. */
-const char *conf_did_you_mean(const char *s, const char *const *names);
+
+/* As conf_read_text, but owns text from here on. NULL: there is no text; *into is zeroed. */
+int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
+		    void *into, FILE *out, struct conf **ret_conf);

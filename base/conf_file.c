@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads the text of a file, which conf.c then reads; see conf.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/conf.h"
+#include "base/conf_file.h"
 #include "base/conf_node.h"
+#include "base/conf_report.h"
 
 /* Bounded: loads one byte more than is allowed at most, and the parser rejects a longer text. */
 static int load_file(const char *path, char **ret_text, size_t *ret_n)

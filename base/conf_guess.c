@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Did you mean: the name that is closest to a wrong one; see conf.h. Pure, any thread. */
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/conf.h"
+#include "base/conf_guess.h"
 
 enum {
 	MAX_NAME = 64, /* the longest name that is compared */

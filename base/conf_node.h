@@ -39,14 +39,3 @@ struct conf {
 	unsigned n_errors, n_busy; /* n_busy: those with EXIT_BUSY */
 	struct conf_node *nodes;   /* owned: all of them, while reading */
 };
-
-/* The line and column of the character at a byte offset of the text. */
-struct conf_mark conf_mark_of_offset(const struct conf *conf, size_t offset);
-
-/* Reads the tree into *into, which is zeroed. Reports mistakes by conf_error. */
-void conf_apply(struct conf *conf, const struct conf_schema *schema, const struct conf_node *root,
-		void *into);
-
-/* As conf_read_text, but owns text from here on. NULL: there is no text; *into is zeroed. */
-int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
-		    void *into, FILE *out, struct conf **ret_conf);

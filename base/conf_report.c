@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Mistakes of a configuration file, each with its place, its line and a caret below; see conf.h.
- *
  * Lines and columns are counted as in libyaml, in characters; the caret lines rely on it. What the
  * file contains is printed so that it cannot control the terminal.
  */
@@ -10,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/conf_node.h"
+#include "base/conf_report.h"
 
 enum {
 	CARET_WIDTH = 90,  /* characters shown of a line */

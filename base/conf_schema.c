@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads a tree of configuration nodes into plain structs, as a table of keys describes them; see
- * conf.h.
- *
  * A mistake never ends the reading: the field stays zero and the next node is read, so one run
  * reports all mistakes. For the same reason conf_release accepts any half-filled struct.
  */
@@ -15,7 +12,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/conf_guess.h"
 #include "base/conf_node.h"
+#include "base/conf_report.h"
+#include "base/conf_schema.h"
 #include "base/units.h"
 
 enum {

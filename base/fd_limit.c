@@ -2,8 +2,8 @@
 /* See fd_limit.h. Checked at the start, since later each open(2) would fail on its own. */
 #include <sys/resource.h>
 
-#include "base/args.h"
 #include "base/fd_limit.h"
+#include "base/output.h"
 
 enum {
 	FILES_MIN = 64,

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 
 #include "base/args.h"
+#include "base/error.h"
 
 /* --output table|json */
 enum output {
@@ -35,3 +36,8 @@ void output_add_error(struct json_object *object, const char *program, enum exit
 __attribute__((format(printf, 4, 0))) int fail_with_list(const char *program, enum exit_code code,
 							 const char *hint, const char *fmt,
 							 va_list ap);
+
+/* Prints "program: error: ..." and, if hint is not NULL, "program: hint: ..." on stderr; with -o
+ * json an object with "error" on stdout (output.h). Returns code. */
+__attribute__((format(printf, 4, 5))) int fail_with(const char *program, enum exit_code code,
+						    const char *hint, const char *fmt, ...);

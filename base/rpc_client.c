@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Client of the control socket; see rpc.h. The command line tools use it: one call a connection,
- * blocking. One deadline bounds all steps.
- */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 
 enum {
 	MAX_ANSWER = 16 * 1024 * 1024,

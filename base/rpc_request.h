@@ -3,6 +3,7 @@
  * loop. */
 #pragma once
 
+#include "base/error.h"
 #include "base/rpc.h"
 
 struct rpc_answer {
@@ -18,3 +19,7 @@ struct rpc_answer rpc_run_line(const struct rpc_method *methods, void *context, 
 struct rpc_answer rpc_answer_error(int code, const char *message);
 /* The answer to a line that is longer than the limit. */
 struct rpc_answer rpc_answer_too_long(void);
+
+/* Calls error_set and returns NULL: `return rpc_refuse(error, ...);` in a method. */
+__attribute__((format(printf, 4, 5))) void *rpc_refuse(struct error *error, enum exit_code code,
+						       const char *hint, const char *fmt, ...);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Server of the control socket; see rpc.h. All of it runs on the loop that the server was made
- * with.
- *
  * The server alternates between reading from a client and writing to it. It reads nothing while an
  * answer is being sent, so a client that does not read its answers costs one answer and 64 KiB of
  * requests. The client's timer runs while a message is incomplete or an answer waits; when it
@@ -27,6 +24,7 @@
 #include "base/log.h"
 #include "base/rpc.h"
 #include "base/rpc_request.h"
+#include "base/rpc_server.h"
 
 enum {
 	MAX_CLIENTS = 64,

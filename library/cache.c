@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cache: memory that I/O has used stays registered, up to a number of bytes, because its next
- * I/O will use it again. A piece is found by its address; the least recently used one that no I/O
- * uses makes room. All pieces are allocated in advance. Any thread, under a lock.
- *
  * A piece keeps its pages, so memory that is unmapped and mapped anew must be forgotten before:
  * otherwise I/O goes to the old pages. That is the caller's promise (rblk_memory_forget).
  */
@@ -12,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "library/cache.h"
 #include "library/memory_handle.h"
 
 enum {

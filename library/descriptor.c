@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A queue's descriptor for an event loop of the program: the epoll_fd of the queue's own loop, with
- * an eventfd by which the keeper reports, and a timerfd for the loop's timers. The caller's thread.
- */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -12,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "library/descriptor.h"
 #include "library/handle.h"
 #include "library/process.h"
 

@@ -114,21 +114,3 @@ static inline void queue_leave(struct rblk_queue *queue)
 {
 	atomic_store_explicit(&queue->is_taken, false, memory_order_release);
 }
-
-/* ---- keeper.c: control ---- */
-
-/* Looks after the queues of a volume until all of them are connected. */
-void keeper_start(struct rblk_volume *volume);
-void keeper_init(struct rblk_volume *volume);
-
-/* ---- descriptor.c ---- */
-
-/* Taken. Prepares for a sleep on the loop's epoll_fd; false: something came. */
-bool queue_arm(struct rblk_queue *queue);
-
-/* ---- message.c ---- */
-
-/* Fills *to, which may be NULL. Returns r. */
-int error_to_public(struct rblk_error *to, int r, const struct error *error);
-/* What a failure to connect is as an errno. */
-int error_to_errno(const struct error *error);

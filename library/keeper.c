@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The keeper: control reconnects a volume only after each queue has let go of its old connection,
- * and that needs the queue's loop. A caller may be busy elsewhere. So while a volume is not wholly
- * connected, and while a path comes or goes, the control thread itself runs the loop of each queue
- * that no call has taken. What ends thereby is reported when the caller polls. Control thread.
- */
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "library/descriptor.h"
 #include "library/handle.h"
+#include "library/keeper.h"
 #include "library/process.h"
 
 #define TICK_NS (10 * NSEC_PER_MSEC)

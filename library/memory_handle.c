@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "library/cache.h"
 #include "library/memory_handle.h"
+#include "library/message.h"
 #include "library/process.h"
 
 enum {

@@ -27,13 +27,3 @@ void memory_free_all(struct rblk_volume *volume);
 int memory_attach(struct rblk_volume *volume, void *buffer, size_t n_bytes, struct io_part *part);
 /* The I/O has ended: lets go of part->held, which is not NULL. */
 void memory_detach(struct rblk_volume *volume, struct io_part *part);
-
-/* 0 or -ENOMEM. Free after all I/O. */
-int cache_new(struct volume *volume, uint64_t max_bytes, struct cache **ret_cache);
-void cache_free(struct cache *cache);
-/* Registered memory that covers the buffer: found, or registered in place of older memory. 0 or
- * -errno. Each take needs a give. */
-int cache_take(struct cache *cache, void *base, size_t n_bytes, struct volume_memory **ret_memory);
-void cache_give(struct cache *cache, struct volume_memory *memory);
-/* 0; -EBUSY: some of it is taken. */
-int cache_forget(struct cache *cache, const void *base, size_t n_bytes);

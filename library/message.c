@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the library says: failures, and messages, which the program may take; at the beginning
- * nothing shows them. Any thread. */
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "library/handle.h"
+#include "library/message.h"
 #include "library/options.h"
 
 /* Of syslog(3). */

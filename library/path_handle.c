@@ -10,6 +10,8 @@
 
 #include "base/clock.h"
 #include "library/handle.h"
+#include "library/keeper.h"
+#include "library/message.h"
 #include "library/options.h"
 #include "library/process.h"
 

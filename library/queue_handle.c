@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "library/handle.h"
+#include "library/keeper.h"
+#include "library/message.h"
 #include "library/process.h"
 
 /* ---- open ---- */

@@ -13,8 +13,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "initiator/control/find_paths.h"
+#include "library/cache.h"
 #include "library/handle.h"
+#include "library/keeper.h"
 #include "library/memory_handle.h"
+#include "library/message.h"
 #include "library/options.h"
 #include "library/process.h"
 

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "transport/chain.h"
-#include "transport/cq_internal.h"
+#include "transport/cq.h"
 #include "transport/qp.h"
 
 enum {

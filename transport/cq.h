@@ -77,10 +77,6 @@ struct cq {
  * -errno. */
 int cq_init(struct cq *cq, struct device *device, struct loop *loop, unsigned depth,
 	    unsigned max_depth);
-/* Owner loop: begins polling. 0 or -errno. */
-int cq_start(struct cq *cq);
-/* Owner loop: ends polling. No queue pair may be attached. */
-void cq_stop(struct cq *cq);
 /* After cq_stop. Accepts a zeroed one. */
 void cq_deinit(struct cq *cq);
 /* Control, also while the owner loop polls. Reserves n entries, and grows the queue if it must.
@@ -88,3 +84,9 @@ void cq_deinit(struct cq *cq);
  * -ENOSPC: it cannot grow so far; or -errno. */
 int cq_reserve(struct cq *cq, unsigned n);
 void cq_release(struct cq *cq, unsigned n);
+
+/* The table of attached queue pairs by number. 0 or -ENOMEM. */
+int cq_attach(struct cq *cq, struct qp *qp);
+void cq_detach(struct cq *cq, struct qp *qp);
+/* NULL: none of this number is attached. */
+struct qp *cq_find(const struct cq *cq, uint32_t number);

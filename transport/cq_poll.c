@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completion queues as polled sources; see cq.h.
- *
  * In a turn, poll takes a batch of completions. Each goes to its queue pair (qp_complete) or to
  * its receive ring (recv_complete). Then each queue pair with returned slots notifies its owner
  * once. At the end of the turn, flush posts what the turn has queued: receives first, so that a
@@ -12,8 +10,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "transport/cq_internal.h"
+#include "transport/cq.h"
+#include "transport/cq_poll.h"
 #include "transport/qp_internal.h"
+#include "transport/qp_post.h"
 
 enum {
 	/* Completions of a poll. Requests that a queue pair sends together shall stay together.

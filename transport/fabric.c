@@ -14,9 +14,9 @@
 #include <infiniband/verbs.h>
 
 #include "base/addr.h"
-#include "base/args.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "base/output.h"
 #include "transport/fabric.h"
 
 #define PROVIDER       "libsoftrdma.so"

@@ -11,8 +11,10 @@
 #include "base/check.h"
 #include "base/states.h"
 #include "transport/cm.h"
-#include "transport/cq_internal.h"
+#include "transport/cq.h"
+#include "transport/cq_poll.h"
 #include "transport/qp_internal.h"
+#include "transport/qp_post.h"
 
 /* ---- making and unmaking ---- */
 

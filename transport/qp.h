@@ -116,26 +116,6 @@ enum {
 	QP_INLINE = 1 << 1,	/* copied by qp_flush at the latest; at most qp->max_inline */
 	QP_INVALIDATE = 1 << 2, /* SEND only: with remote invalidate of rkey */
 };
-/*
- * Owner loop. Each takes one slot (the caller has checked qp_n_free), and the work and the memory
- * until done. On a broken queue pair it completes with a flush error in the loop's next turn, never
- * from inside.
- */
-void qp_send(struct qp *qp, struct work *work, const struct sge *sges, unsigned n_sges,
-	     unsigned flags, uint32_t invalidate_rkey);
-/* A WRITE ahead of the SEND that is queued next. It takes a slot, but no work. Its memory is free
- * when the work of that SEND is done. */
-void qp_write(struct qp *qp, struct sge sge, uint64_t remote_addr, uint32_t rkey);
-/* Binds an unbound window to a piece of mr (MR_WINDOWS), ahead of the next SEND, as qp_write.
- * access: MR_REMOTE_READ or MR_REMOTE_WRITE. Returns the key. */
-uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void *addr,
-		 uint32_t length, enum mr_access access);
-/* Invalidates the window's key: the peer cannot use it after the work is done. */
-void qp_invalidate(struct qp *qp, struct work *work, const struct window *window);
-/* Takes a READ credit, too (qp_has_read_credit). Always signaled. */
-void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey);
-/* Posts the chain now, before the end of the turn. */
-void qp_flush(struct qp *qp);
 
 /* Owner loop, once. Moves the queue pair to the error state. on_drained follows, never from
  * inside, when all requests and the receives of an own ring are back. After 2 s without a

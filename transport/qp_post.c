@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The works of a queue pair: posts them and hands them back; see qp.h for the contract. qp.c has
- * the life of the queue pair. Thread: the owner loop.
- *
  * posted is a ring of the works that have not completed, oldest first:
  *
  *   head_seq                                              head_seq + n_posted
@@ -31,8 +28,9 @@
 #include "base/clock.h"
 #include "base/states.h"
 #include "transport/chain.h"
-#include "transport/cq_internal.h"
+#include "transport/cq.h"
 #include "transport/qp_internal.h"
+#include "transport/qp_post.h"
 #include "transport/window.h"
 
 #define TO(s) STATE_TO(QP_##s)

@@ -29,6 +29,8 @@
 #include "initiator/control/errors.h"
 #include "initiator/io/io_status.h"
 #include "initiator/io/slab.h"
+#include "transport/cq_poll.h"
+#include "transport/qp_post.h"
 
 enum {
 	SLOT_BITS = 3,

@@ -10,6 +10,7 @@
  */
 #include "base/log.h"
 #include "initiator/control/controller.h"
+#include "transport/wire/strings.h"
 
 enum {
 	RETAIN_EVENT = 1 << 15, /* cdw10 */

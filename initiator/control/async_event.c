@@ -24,6 +24,7 @@
 #include "initiator/control/controller.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
+#include "transport/wire/strings.h"
 
 static void submit(struct controller *c);
 

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/conf.h"
+#include "base/conf_guess.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/inquiry.h"
 

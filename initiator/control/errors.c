@@ -21,6 +21,7 @@
 #include "transport/fabric.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/rdma_cm.h"
+#include "transport/wire/strings.h"
 
 /* The longest names are cut in hints rather than refused: they are in the message
  * already. */

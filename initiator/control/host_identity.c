@@ -24,7 +24,7 @@
 #include "base/run_dir.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/host_identity.h"
-#include "transport/wire/fabrics.h"
+#include "transport/wire/strings.h"
 
 #define UUID_NQN "nqn.2014-08.org.nvmexpress:uuid:"
 #define NQN_HINT                                                                                   \

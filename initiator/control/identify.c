@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/log.h"
 #include "initiator/control/identify.h"
+#include "transport/wire/strings.h"
 
 enum {
 	BLOCK_SHIFT_MIN = 9,

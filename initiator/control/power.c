@@ -14,6 +14,7 @@
 #include "initiator/control/controller.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/volume_impl.h"
+#include "transport/wire/strings.h"
 
 /* The low half of a 128-bit counter: no target lives to see the other one. */
 static uint64_t counter(const uint8_t field[16])

@@ -39,6 +39,7 @@
 #include "initiator/control/errors.h"
 #include "initiator/control/extents.h"
 #include "initiator/control/volume_impl.h"
+#include "transport/wire/strings.h"
 
 #define OPEN_RETRY_NS	 (200 * NSEC_PER_MSEC)
 #define OPEN_PATIENCE_NS (10 * NSEC_PER_SEC)

@@ -20,6 +20,7 @@
 #include "initiator/control/link.h"
 #include "initiator/control/link_memory.h"
 #include "initiator/control/volume_impl.h"
+#include "transport/wire/strings.h"
 
 static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");
 

@@ -37,6 +37,7 @@
 #include "initiator/io/io_status.h"
 #include "initiator/io/lane_room.h"
 #include "initiator/io/queue.h"
+#include "transport/qp_post.h"
 
 enum {
 	RETRIES_MAX = 5,

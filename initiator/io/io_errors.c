@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "initiator/io/io_errors.h"
 #include "initiator/io/queue.h"
+#include "transport/wire/strings.h"
 
 enum {
 	BURST = 5, /* records of a volume at once, and then one a second */

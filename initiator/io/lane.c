@@ -29,6 +29,7 @@
 #include "initiator/io/connect.h"
 #include "initiator/io/io_status.h"
 #include "initiator/io/queue.h"
+#include "transport/qp_post.h"
 
 enum {
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),

@@ -15,6 +15,7 @@
 #include "base/states.h"
 #include "initiator/io/lane.h"
 #include "initiator/io/slab.h"
+#include "transport/qp_post.h"
 
 static const struct state_rule rules[] = {
 	[LANE_AUTH_IDLE] = {"idle", STATE_TO(LANE_AUTH_SENDING)},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "initiator/io/lane_cq.h"
+#include "transport/cq_poll.h"
 
 #include <errno.h>
 #include <stdlib.h>

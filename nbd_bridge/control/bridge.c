@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/rpc_server.h"
 #include "base/units.h"
 #include "nbd_bridge/control/bridge_internal.h"
 #include "nbd_bridge/control/metrics.h"

@@ -23,6 +23,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/rpc_request.h"
 #include "nbd_bridge/control/bridge_json.h"
 #include "nbd_bridge/control/figures.h"
 #include "nbd_bridge/control/metrics.h"

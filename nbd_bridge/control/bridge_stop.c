@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/rpc_server.h"
 #include "nbd_bridge/control/bridge_internal.h"
 
 #define STOP_DEADLINE_NS (10 * NSEC_PER_SEC)

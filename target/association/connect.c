@@ -28,6 +28,7 @@
 #include "target/engine/parse.h"
 #include "target/engine/portal.h"
 #include "target/engine/response.h"
+#include "transport/wire/strings.h"
 
 enum {
 	REFUSALS_BURST = 5,

@@ -28,6 +28,7 @@
 #include "target/engine/queue_create.h"
 #include "transport/wire/rdma_cm.h"
 #include "target/engine/response.h"
+#include "transport/wire/strings.h"
 
 enum {
 	REFUSALS_BURST = 5,

@@ -28,6 +28,7 @@
 #include "target/association/member.h"
 #include "target/association/siblings.h"
 #include "target/engine/portal.h"
+#include "transport/wire/strings.h"
 
 enum {
 	ANNOUNCE_MS = 1000, /* from Connect or proof of the admin queue to the line in the log */

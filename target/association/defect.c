@@ -7,6 +7,7 @@
 #include "target/engine/about.h"
 #include "target/engine/capsules.h"
 #include "target/engine/controller.h"
+#include "transport/wire/strings.h"
 
 enum {
 	DEFECTS_BURST = 5,

@@ -20,6 +20,7 @@
 #include "target/association/portal.h"
 #include "target/association/connection.h"
 #include "transport/fabric.h"
+#include "transport/wire/strings.h"
 
 enum {
 	BACKLOG = 128,

@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "base/conf_guess.h"
+#include "base/conf_report.h"
 #include "base/cpus.h"
 #include "base/bits.h"
 #include "base/cleanup.h"
@@ -23,6 +25,7 @@
 #include "target/store/backends.h"
 #include "target/config/credentials.h"
 #include "transport/wire/fabrics.h"
+#include "transport/wire/strings.h"
 
 enum {
 	RATE_HOLDS_S = 5,

@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/conf_file.h"
+#include "base/conf_report.h"
+#include "base/conf_schema.h"
 #include "target/config/config.h"
 
 static void check_owner(const char *path, struct conf *conf)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/conf_report.h"
 #include "target/config/credentials.h"
 #include "transport/auth_crypto.h"
 

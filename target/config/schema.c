@@ -16,12 +16,14 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/conf_schema.h"
 #include "base/spin.h"
 #include "base/units.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/auth.h"
+#include "transport/wire/strings.h"
 
 enum {
 	HOSTS_MAX = 4096,

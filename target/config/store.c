@@ -7,6 +7,7 @@
  */
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/conf_report.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
 

@@ -7,6 +7,7 @@
 
 #include "target/engine/capsule_text.h"
 #include "target/engine/command_table.h"
+#include "transport/wire/strings.h"
 
 struct text {
 	char *at, *end; /* one more byte is reserved for the NUL */

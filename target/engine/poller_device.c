@@ -26,6 +26,7 @@
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
 #include "target/engine/request.h"
+#include "transport/cq_poll.h"
 
 enum {
 	SPARE_CQES = 64,

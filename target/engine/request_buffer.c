@@ -6,6 +6,7 @@
 #include "target/engine/host.h"
 #include "target/engine/receives.h"
 #include "target/engine/request_buffer.h"
+#include "transport/wire/strings.h"
 
 /* The first buffer of a host is never beyond its limit, whatever its size. Neither is the buffer
  * for data that came in a scarce receive. */

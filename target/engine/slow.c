@@ -12,6 +12,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/request_settle.h"
 #include "target/engine/slow.h"
+#include "transport/wire/strings.h"
 
 enum {
 	SLOW_BURST = 5,

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "target/export/io_errors.h"
+#include "transport/wire/strings.h"
 
 enum {
 	BURST = 5, /* records of a namespace at once; then one a second */

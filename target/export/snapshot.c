@@ -17,6 +17,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/conf_report.h"
 #include "base/rcu.h"
 #include "target/export/ana.h"
 #include "target/store/grow.h"

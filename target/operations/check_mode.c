@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/args.h"
+#include "base/conf_report.h"
+#include "base/output.h"
 #include "target/config/config.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/service.h"

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/conf_report.h"
 #include "base/fatal.h"
 #include "base/random.h"
 #include "base/ticks.h"

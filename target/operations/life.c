@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/conf_report.h"
 #include "base/rcu.h"
 #include "base/states.h"
 #include "target/association/admission.h"

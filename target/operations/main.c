@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/fatal.h"
 #include "base/fd_limit.h"
+#include "base/output.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/daemon.h"
 #include "target/store/backends.h"

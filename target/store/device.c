@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/conf_schema.h"
 #include "base/units.h"
 #include "target/store/backends.h"
 #include "target/store/fd.h"

@@ -24,6 +24,7 @@
 
 #include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/conf_schema.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "target/store/backends.h"

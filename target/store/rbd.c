@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/conf_schema.h"
 #include "target/store/backends.h"
 #include "target/store/plugin.h"
 #include "target/store/rbd_config.h"

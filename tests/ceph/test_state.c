@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/raw/daemon.h"
 #include "tests/raw/reset.h"
 #include "transport/wire/nvme_reservation.h"

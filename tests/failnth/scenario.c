@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/failnth/scenario.h"
 #include "tests/raw/host.h"
 #include "transport/wire/nvme_reservation.h"

@@ -11,6 +11,7 @@
 #include "initiator/control/volume.h"
 #include "initiator/io/connect.h"
 #include "transport/capsule.h"
+#include "transport/wire/strings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

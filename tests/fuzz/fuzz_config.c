@@ -11,7 +11,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/conf.h"
 #include "base/conf_node.h"
+#include "base/conf_report.h"
+#include "base/conf_schema.h"
 #include "target/config/config.h"
 #include "target/store/backends.h"
 #include "tests/fuzz/fuzz_memory.h"

@@ -15,6 +15,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rpc.h"
+#include "base/rpc_request.h"
+#include "base/rpc_server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -7,6 +7,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "tests/fuzz/fuzz_wire.h"
+#include "transport/cq_poll.h"
+#include "transport/qp_post.h"
 
 enum {
 	PENDING_MAX = 1024,

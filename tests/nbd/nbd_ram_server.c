@@ -14,6 +14,7 @@
 #include "base/args.h"
 #include "base/bits.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "nbd_bridge/control/bridge.h"
 #include "tests/lib/volume_ram.h"
 

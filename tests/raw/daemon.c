@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/lib/free_port.h"
 #include "tests/raw/daemon.h"
 #include "tests/raw/failure.h"

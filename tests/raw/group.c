@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/raw/good_host.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"

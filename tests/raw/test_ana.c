@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/raw/daemon.h"
 #include "tests/raw/host.h"
 

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/raw/group.h"
 #include "tests/raw/host.h"
 

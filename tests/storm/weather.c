@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tests/storm/storm.h"
 
 enum {

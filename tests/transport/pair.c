@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "tests/transport/pair.h"
+#include "transport/cq_poll.h"
 #include "transport/wire/rdma_cm.h"
 
 /* generous, for a busy machine */

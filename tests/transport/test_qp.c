@@ -12,6 +12,7 @@
 
 #include "tests/transport/pair.h"
 #include "transport/chain.h"
+#include "transport/qp_post.h"
 #include "transport/wire/rdma_cm.h"
 
 struct counted {

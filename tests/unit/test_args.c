@@ -14,6 +14,7 @@
 #include "base/args.h"
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/output.h"
 
 enum {
 	MAX_WORDS = 16

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "transport/capsule.h"
+#include "transport/wire/strings.h"
 
 static struct nvme_sgl keyed(uint8_t type, uint64_t address, uint32_t length, uint32_t key)
 {

@@ -19,6 +19,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/conf.h"
+#include "base/conf_file.h"
+#include "base/conf_guess.h"
+#include "base/conf_report.h"
+#include "base/conf_schema.h"
 
 struct place {
 	char *portal;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/conf_report.h"
 #include "target/config/diff.h"
 
 #define HEAD	"version: 1\n"

@@ -20,6 +20,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/rpc.h"
+#include "base/rpc_client.h"
+#include "base/rpc_server.h"
 
 enum {
 	BIG = 4 * 1024 * 1024,

@@ -33,10 +33,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/args.h"
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/histogram.h"
+#include "base/output.h"
 #include "transport/fabric.h"
 
 enum {

@@ -20,6 +20,7 @@
 
 #include "base/fd_limit.h"
 #include "base/cleanup.h"
+#include "base/output.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/attach_all.h"
 #include "tools/rblk/commands.h"
@@ -29,6 +30,7 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/same_options.h"
+#include "tools/rblk/socket_options.h"
 #include "tools/rblk/volume_options.h"
 #include "tools/rblk/volumes.h"
 #include "transport/fabric.h"

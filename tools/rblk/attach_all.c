@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/output.h"
 #include "initiator/control/discover.h"
 #include "initiator/control/host_identity.h"
 #include "initiator/control/ns_list.h"

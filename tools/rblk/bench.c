@@ -31,6 +31,7 @@
 #include "base/counter.h"
 #include "base/fd_limit.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "base/spin.h"
 #include "base/units.h"
 #include "library/rblk.h"

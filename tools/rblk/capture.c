@@ -8,7 +8,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/volumes.h"

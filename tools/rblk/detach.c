@@ -20,7 +20,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/rpc.h"
+#include "base/output.h"
+#include "base/rpc_client.h"
 #include "tools/rblk/busy.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/left.h"

@@ -10,6 +10,7 @@
 #include "base/args.h"
 #include "base/fatal.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rpc.h"
+#include "base/output.h"
+#include "base/rpc_client.h"
 #include "nbd_bridge/control/metrics.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"

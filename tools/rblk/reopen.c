@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tools/rblk/reopen.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"

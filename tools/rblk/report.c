@@ -2,6 +2,7 @@
 /* Errors and JSON on their way to the user; see report.h. */
 #include <stdio.h>
 
+#include "base/output.h"
 #include "tools/rblk/report.h"
 
 int report_error(const char *program, const struct error *error)

@@ -20,6 +20,7 @@
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
+#include "tools/rblk/socket_options.h"
 #include "tools/rblk/volume_options.h"
 #include "transport/fabric.h"
 

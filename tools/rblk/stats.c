@@ -9,7 +9,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/rpc.h"
+#include "base/output.h"
+#include "base/rpc_client.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"

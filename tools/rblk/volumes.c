@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "base/cleanup.h"
-#include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "base/units.h"
 #include "tools/rblk/left.h"
 #include "tools/rblk/report.h"

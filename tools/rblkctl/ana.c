@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/rblkctl/client.h"
 #include "tools/rblkctl/rblkctl.h"
 
 /* ---- list ----------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 /* The counters stay: an error that occurs again makes rblkd degraded again. */

@@ -15,6 +15,9 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/output.h"
+#include "tools/rblkctl/client.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 enum {

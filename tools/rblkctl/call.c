@@ -6,6 +6,9 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/output.h"
+#include "tools/rblkctl/client.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 /* What an option was given as, by the type of its row. */

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 static const char *const titles[] = {"QUEUE",	"~HOST",  ">AGE",    "^COMMAND", "?>CID",

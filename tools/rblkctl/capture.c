@@ -5,6 +5,8 @@
  */
 #include "base/bits.h"
 #include "base/clock.h"
+#include "tools/rblkctl/client.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 #include "tools/shared/capture.h"
 

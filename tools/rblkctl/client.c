@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * One call of rblkd over its control socket. It blocks until the answer is here, TIMEOUT_MS at
- * most. A failure is one line on stderr with a hint, and the exit code of base/args.h; with -o json
- * it is an object with "error" on stdout instead (base/output.h).
- */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/rpc.h"
+#include "base/output.h"
+#include "base/rpc_client.h"
+#include "tools/rblkctl/client.h"
 #include "tools/rblkctl/rblkctl.h"
 
 enum {

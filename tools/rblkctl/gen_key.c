@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/output.h"
 #include "tools/rblkctl/rblkctl.h"
 #include "transport/auth_key.h"
 

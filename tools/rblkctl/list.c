@@ -9,7 +9,9 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/conf.h"
+#include "base/conf_guess.h"
+#include "base/output.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 /* "left,right"; "-" for an empty list. */

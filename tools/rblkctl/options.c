@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The options that every subcommand takes: the control socket, the output format, sizes in bytes.
- * They join the subcommand's own options in one table, so that --help lists all of them.
- */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/run_dir.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 #define SYSTEM_SOCKET RUN_DIR_SYSTEM "/rblkd.sock"

@@ -84,29 +84,3 @@ void show_qos_set(const struct options *options, struct json_object *result);
 void show_ended(const struct options *options, struct json_object *result);
 void show_registrants(const struct options *options, struct json_object *result);
 void show_groups(const struct options *options, struct json_object *result);
-
-/* ---- shared ---- */
-
-/* Fills options and the first positional argument; returns as args_parse does. */
-int options_parse(const struct args_usage *usage, int argc, char **argv,
-		  struct options *ret_options, int *ret_positional);
-
-/* The same with more options. */
-int options_parse_with(const struct args_usage *usage, const struct arg *more, unsigned n_more,
-		       int argc, char **argv, struct options *ret_options, int *ret_positional);
-
-/* Calls rblkd and blocks for its answer; takes params, which may be NULL. EXIT_OK with *ret_result,
- * which the caller puts; or an exit code, and the error is printed. */
-int client_call(const struct options *options, const char *method, struct json_object *params,
-		struct json_object **ret_result);
-
-/* The same for a call that may find no rblkd, as between two of them: -errno then, and nothing is
- * printed. */
-int client_try(const struct options *options, const char *method, struct json_object **ret_result);
-
-/* Warns on stderr of each host that "hosts_without_path" of an answer names. */
-void print_cut_hosts(struct json_object *answer);
-/* "128MiB", or "134217728" with --bytes. */
-const char *format_size(const struct options *options, char buf[UNITS_MAX], uint64_t bytes);
-/* A cell of a table with that text. */
-void table_add_size(struct table *table, const struct options *options, uint64_t bytes);

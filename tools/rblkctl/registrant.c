@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/output.h"
+#include "tools/rblkctl/client.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
 enum {

@@ -7,6 +7,9 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/output.h"
+#include "tools/rblkctl/client.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 #include "tools/shared/io_view.h"
 

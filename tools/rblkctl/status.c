@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 #include "tools/shared/terminal.h"
 

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/output.h"
 #include "base/units.h"
 #include "tools/shared/answer.h"
 #include "tools/shared/capture.h"

@@ -124,22 +124,3 @@ struct nvmf_discovery_entry {
 };
 static_assert(sizeof(struct nvmf_discovery_entry) == 1024, "Discovery Log Page Entry");
 static_assert(offsetof(struct nvmf_discovery_entry, traddr) == 512, "Discovery Log Page Entry");
-
-/* ---- names ---- */
-
-/*
- * Reads an NQN from a field of n bytes of a peer (4.5). The field must contain a NUL, and in front
- * of it at most 223 characters of printable UTF-8 without blanks that begin with "nqn.". Returns 0
- * with a terminated copy, or -EINVAL.
- */
-int nqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
-/*
- * Reads a host's NQN from a Connect. It accepts more than the specification: SPDK's tools send an
- * empty name if none is configured, and hosts of other vendors have names of their own. An allow
- * list contains only valid names, so such a host gets only what any host may use.
- */
-int hostnqn_from_field(const uint8_t *field, size_t n, char ret_nqn[NVMF_NQN_MAX + 1]);
-/* The name for log records: never empty. */
-const char *hostnqn_label(const char *hostnqn);
-/* NULL: s is a valid NQN; else what is wrong with it, static, for a message. */
-const char *nqn_check(const char *s);

@@ -194,11 +194,6 @@ static inline enum nvme_status nvme_status_code(enum nvme_status status)
 	return (enum nvme_status)((unsigned)status & 0x7ff);
 }
 
-/* The specification's name: "Invalid Field in Command". Never NULL. */
-const char *nvme_status_string(enum nvme_status status);
-/* Which blocks a log record is about: " of 8 blocks at LBA 16"; "" for none. Any thread. */
-void nvme_range_format(char *text, size_t n, uint64_t lba, uint64_t n_blocks);
-
 /* Data, if any, goes from controller to host (Base 2.0, figure 87: bits 1:0 of an opcode). */
 static inline bool nvme_is_c2h(uint8_t opcode)
 {
@@ -545,8 +540,6 @@ enum nvme_ana_state {
 	NVME_ANA_STATE_PERSISTENT_LOSS = 0x4,
 	NVME_ANA_STATE_CHANGE = 0xf,
 };
-/* "optimized", "non_optimized"...; "unknown" for any other value. */
-const char *nvme_ana_state_string(unsigned state);
 
 /* Log page 0Ch: the header, then descriptors, each followed by its NSIDs. */
 struct nvme_ana_log {

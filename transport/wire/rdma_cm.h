@@ -41,9 +41,6 @@ enum nvmf_cm_status {
 	NVMF_CM_INVALID_CNTLID = 9,
 };
 
-/* The status as text; never NULL. */
-const char *nvmf_cm_status_string(enum nvmf_cm_status status);
-
 enum {
 	/* Reasons of an IB CM for a reject: by the consumer, and no listener. */
 	CM_REASON_CONSUMER = 28,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The specifications' names of status codes, and the rules for NVMe Qualified Names. Pure. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -9,6 +8,7 @@
 #include "base/bits.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/rdma_cm.h"
+#include "transport/wire/strings.h"
 
 static const struct {
 	enum nvme_status status;

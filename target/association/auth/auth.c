@@ -30,6 +30,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "transport/wire/strings.h"
 
 enum {
 	MAX_REFUSALS = 3,

@@ -6,6 +6,7 @@
 #include "target/association/host_id.h"
 #include "target/association/member.h"
 #include "target/engine/about.h"
+#include "transport/wire/strings.h"
 
 enum {
 	REFUSALS_BURST = 5,

@@ -5,6 +5,7 @@
 #include "target/association/auth/turn.h"
 #include "target/association/connection.h"
 #include "target/association/host.h"
+#include "transport/wire/strings.h"
 
 enum {
 	/* Of the 8 worker threads, those that compute for one address. */

@@ -25,6 +25,7 @@
 #include "target/engine/request_turn.h"
 #include "target/export/guard/reservation.h"
 #include "target/engine/host.h"
+#include "transport/wire/strings.h"
 
 enum {
 	COMPLAINTS_BURST = 5,

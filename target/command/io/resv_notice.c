@@ -20,6 +20,7 @@
 #include "target/command/admin/notice.h"
 #include "target/export/guard/reservation.h"
 #include "target/command/io/resv_notice.h"
+#include "transport/wire/strings.h"
 
 struct addressee {
 	uint8_t hostid[HOSTID_BYTES];

@@ -25,6 +25,7 @@
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/reservation.h"
+#include "transport/wire/strings.h"
 
 #define UNTIL_POWER_CYCLE "write_protected_until_power_cycle"
 

@@ -13,6 +13,7 @@
 #include "target/operations/change/ana_change.h"
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
+#include "transport/wire/strings.h"
 
 static struct subsystem *find(struct target *target, const char *subnqn)
 {

@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/conf_guess.h"
 #include "base/json.h"
-#include "base/conf.h"
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "target/operations/change/ana_change.h"
 #include "target/operations/change/last_path.h"
 #include "target/operations/control/ana.h"
 #include "target/operations/control/list.h"
 #include "target/association/portal.h"
+#include "transport/wire/strings.h"
 
 static const char list_hint[] = "rblkctl ana list shows what there is";
 

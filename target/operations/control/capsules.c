@@ -14,11 +14,13 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/rpc_request.h"
 #include "base/units.h"
 #include "target/operations/control/capsules.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
 #include "target/engine/capsule_text.h"
+#include "transport/wire/strings.h"
 
 /* ---- which queues --------------------------------------------------------------------------- */
 

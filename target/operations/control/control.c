@@ -33,6 +33,8 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "base/rpc.h"
+#include "base/rpc_request.h"
+#include "base/rpc_server.h"
 #include "base/run_dir.h"
 #include "target/operations/control/ana.h"
 #include "target/operations/control/apply.h"

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "base/json.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/group.h"
 #include "target/operations/control/list.h"
 #include "target/operations/ownership/ownership.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/rpc_request.h"
 #include "target/association/controller.h"
 #include "target/operations/control/host.h"
 #include "target/operations/control/list.h"

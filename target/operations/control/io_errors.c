@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/io_errors.h"
 #include "target/export/io_errors.h"
 #include "target/store/standby.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "base/units.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/ns.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/portal.h"
 #include "target/association/controller.h"

@@ -10,8 +10,11 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/conf_guess.h"
+#include "base/conf_schema.h"
 #include "base/json.h"
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/qos.h"
 #include "target/association/host.h"

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "base/states.h"
 #include "target/association/controller.h"
 #include "target/command/io/resv_drop.h"

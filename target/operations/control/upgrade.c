@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/rpc.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/upgrade.h"
 #include "target/operations/succession/predecessor.h"

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/clock.h"
 #include "base/rcu.h"
+#include "base/rpc_request.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
 #include "target/association/host_stats.h"

@@ -11,6 +11,7 @@
 #include "target/association/portal.h"
 #include "target/operations/change/ana_change.h"
 #include "target/operations/succession/restore.h"
+#include "transport/wire/strings.h"
 
 /* ---- parcels --------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "base/units.h"
 #include "initiator/control/host_identity.h"
 #include "tests/loop/initiator/worker.h"

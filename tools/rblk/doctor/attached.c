@@ -7,8 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/rpc.h"
+#include "base/rpc_client.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/run_dir.h"
 #include "tools/rblk/volumes.h"

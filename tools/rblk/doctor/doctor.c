@@ -9,6 +9,7 @@
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 #include "tools/rblk/report.h"
 #include "transport/fabric.h"
 

@@ -16,6 +16,7 @@
 
 #include "base/cleanup.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 #include "transport/fabric.h"
 
 #define DEVICES "/sys/class/infiniband"

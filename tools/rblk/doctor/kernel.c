@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/volumes.h"
 

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "initiator/control/host_identity.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 
 #define IDENTITY_DIR "/etc/nvme"
 #define UUID_MARK    ":uuid:"

@@ -11,6 +11,7 @@
 #include "initiator/control/auth_keys.h"
 #include "initiator/control/discover.h"
 #include "tools/rblk/doctor/doctor.h"
+#include "tools/rblk/doctor/findings.h"
 #include "tools/rblk/target_name.h"
 
 enum {

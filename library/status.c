@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "initiator/control/volume.h"
 #include "library/handle.h"
 #include "library/options.h"
 #include "library/process.h"

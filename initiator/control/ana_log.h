@@ -34,12 +34,6 @@ enum ana_walk {
 	ANA_WALK_END,  /* the group is not there */
 };
 
-/* Pure; the page is untrusted. data: n bytes of it from cursor->at on, 64 or more. */
-enum ana_walk ana_log_walk(struct ana_cursor *cursor, const void *data, size_t n);
-
-/* Pure. data: the page's header. */
-uint64_t ana_log_change_count(const void *data);
-
 /* In a controller. Thread: control. */
 struct ana_log {
 	struct ana_cursor cursor;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Log page 0Ch as a target sends it: the walk to our group; see ana_log.h. */
 #include <string.h>
 
 #include "base/bits.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/ana_walk.h"
 
 static unsigned known_state(uint8_t state)
 {

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous events (Base 2.0, 5.2). One request is always out while the controller is
- * live; the notices we ask for are that a namespace's attributes changed, and that the
- * state of its ANA group, or the group itself, did.
- *
  * Happy path: the request completes -> Get Log Page 04h, which lists the changed
  * namespaces and unmasks the notice -> if ours is among them, Identify (descriptors, then
  * namespace) -> ops->on_namespace -> the next request. Of ANA: Identify, for the group, then
@@ -21,7 +17,9 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "initiator/control/async_event.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
 #include "transport/wire/strings.h"

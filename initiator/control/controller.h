@@ -103,9 +103,6 @@ void controller_stop(struct controller *c);
 bool controller_may_ask_again(struct controller *c);
 /* IDLE, and everything registered in the domain is gone. */
 void controller_close_domain(struct controller *c);
-const char *controller_state_name(const struct controller *c);
-
-/* ---- controller_command.c: for its parts, and discover.c ---- */
 
 /* Neither failed, nor stopping, nor stopped. */
 static inline bool controller_is_up(const struct controller *c)
@@ -113,24 +110,7 @@ static inline bool controller_is_up(const struct controller *c)
 	return c->state != CTRL_IDLE && c->state != CTRL_DOWN && c->state != CTRL_STOPPING;
 }
 
-/* Calls on_down with c->error, which the caller has filled; then waits for controller_stop. */
-void controller_fail(struct controller *c);
-/* "lost the connection: reason", or in a state before LIVE "cannot connect ...". */
-void controller_fail_connection(struct controller *c, bool is_timeout, const char *reason);
-/* Sends with the admin timeout; a full queue fails the association (it cannot happen). */
-void controller_submit(struct controller *c, struct admin_command *command);
-struct admin_command controller_identify(const struct controller *c, enum nvme_cns cns,
-					 uint32_t nsid);
-struct admin_command controller_get_log(enum nvme_log log, uint64_t offset, uint32_t n_bytes);
-
 static inline bool controller_is_discovery(const struct controller *c)
 {
 	return c->kind != CONTROLLER_KIND_IO;
 }
-
-/* The keep alive timeout of this association; 0: it has none. */
-uint64_t controller_keep_alive_ns(const struct controller *c);
-void host_keep_alive_start(struct controller *c);
-void host_keep_alive_stop(struct controller *c);
-void async_event_start(struct controller *c);
-void async_event_stop(struct controller *c);

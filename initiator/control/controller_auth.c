@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * AUTHENTICATING: the admin queue's exchange, between the Connect command and everything else.
- * Control loop, which computes here for some milliseconds; nothing else is live at that time.
- */
 #include <errno.h>
 #include <string.h>
 
 #include "initiator/control/auth_keys.h"
+#include "initiator/control/controller_auth.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
 

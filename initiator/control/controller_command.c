@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What every part of an association uses: its states, its failure, its commands. Control loop only.
- * The parts above (setup, authentication, keep alive, events, log pages) call this file;
- * controller.c, which starts and stops them, calls the parts.
- */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +6,7 @@
 #include "base/clock.h"
 #include "base/states.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The commands that make an association: from Connect to live, and the normal shutdown.
- * Control loop.
- *
  * In the order of wire reference, section 9. Each state is a pair: a function that sends,
  * and the on_ function that takes the answer and goes to the next. A refusal ends the
  * attempt with words for the user; what is allowed to fail (limits, identifiers, events)
@@ -14,6 +11,11 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "initiator/control/async_event.h"
+#include "initiator/control/controller_auth.h"
+#include "initiator/control/controller_command.h"
+#include "initiator/control/controller_setup.h"
+#include "initiator/control/keep_alive.h"
 #include "initiator/io/connect.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See volume_discovery.h. Pure. */
 #include <string.h>
 
+#include "initiator/control/declined.h"
 #include "initiator/control/volume_discovery.h"
 
 bool declined_has(const struct declined *declined, const union addr *address)

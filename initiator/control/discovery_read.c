@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/errors.h"
 
 enum {

@@ -21,6 +21,7 @@
 #include "initiator/control/extents.h"
 #include "initiator/control/lba_status.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
 
 static void on_answer(struct loop_msg *msg)
 {

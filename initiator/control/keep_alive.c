@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep Alive (Base 2.0, 3.9): twice in each keep alive time we say that we are there, and
- * see that the controller is. Control loop. It is the only thing that wakes an idle
- * volume.
- *
  * A target that hangs while its RDMA device goes on acknowledging (a stopped process) is
  * noticed by nothing else: no answer within the keep alive time is the end of the
  * association (admin.c's timeout), so it is noticed after at most one and a half of them.
@@ -11,7 +7,9 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/keep_alive.h"
 
 /* Without one, the target ends a discovery controller soon (Fabrics 1.1, 5.2). */
 #define DISCOVERY_NS (30 * NSEC_PER_SEC)

@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/states.h"
+#include "initiator/control/volume_info.h"
 #include "initiator/io/connect.h"
 #include "initiator/control/auth_keys.h"
 #include "initiator/control/errors.h"

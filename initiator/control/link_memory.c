@@ -8,6 +8,7 @@
 #include "initiator/control/link.h"
 #include "initiator/control/link_memory.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/io/command_windows.h"
 #include "initiator/io/queue.h"
 
 static enum mr_access slab_access(const struct lane *lane)

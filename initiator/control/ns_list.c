@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/inquiry.h"
 #include "initiator/control/ns_list.h"

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/volume_impl.h"
 #include "transport/wire/strings.h"

@@ -41,7 +41,10 @@
 #include "base/log.h"
 #include "base/states.h"
 #include "base/units.h"
+#include "initiator/control/proof_file.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
+#include "initiator/io/queue.h"
 
 #define LOOK_MIN_NS (20 * NSEC_PER_MSEC)
 #define LOOK_MAX_NS (1 * NSEC_PER_SEC)

@@ -67,15 +67,3 @@ uint64_t proof_over_ns(const struct predecessor *predecessor);
 struct path *proof_source_for(const struct volume *volume, const struct predecessor *predecessor);
 /* Whether an association by this address is among them. */
 bool proof_awaits(const struct volume *volume, const union addr *address);
-
-/* ---- proof_status.c ---- */
-
-void proof_get(const struct volume *volume, struct volume_fencing *ret_fencing);
-
-/* ---- proof_file.c ---- */
-
-/* Reads volume->config.state_file into volume->proof; adds nothing if it is another volume's. */
-void proof_file_read(struct volume *volume);
-/* The predecessors, and the live associations as those of the next process. */
-void proof_file_write(struct volume *volume);
-void proof_file_remove(struct volume *volume);

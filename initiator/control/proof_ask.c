@@ -2,6 +2,7 @@
 /* The commands that ask a controller about another one: 38h and log page 1Eh. Control loop. */
 #include "base/clock.h"
 #include "initiator/control/controller.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/proof_ask.h"
 #include "transport/wire/nvme_cross_reset.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file that a volume process leaves to its successor when it is killed: which associations may
- * still write. Lines of text, written whole and renamed, when an association becomes live. Control
- * loop.
- *
  *   rblk-associations 1
  *   boot d6fdb6f8-...               the machine's boot: lost_ns of another one says nothing
  *   namespace NSID SUBNQN HOSTNQN
@@ -24,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "initiator/control/proof_file.h"
 #include "initiator/control/volume_impl.h"
 
 #define TITLE "rblk-associations 1\n"

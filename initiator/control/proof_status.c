@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of lost associations, for status: see proof.c, which finds it out. Control loop. */
 #include "base/bits.h"
 #include "base/clock.h"
+#include "initiator/control/proof_status.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
 
 static enum fencing_state state_of(const struct volume *volume, const struct predecessor *p)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of a volume when its paths come and go, and when to give up: the phases of a volume.
- * Control loop only.
- *
  *   OPENING ---> SERVING ---> CLOSING        from any phase
  *      |          |   ^
  *      +------> FAILED+ volume_reopen
@@ -38,7 +35,9 @@
 #include "base/units.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/extents.h"
+#include "initiator/control/reconnect.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
 #include "transport/wire/strings.h"
 
 #define OPEN_RETRY_NS	 (200 * NSEC_PER_MSEC)

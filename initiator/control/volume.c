@@ -19,7 +19,12 @@
 #include "initiator/control/errors.h"
 #include "initiator/control/link.h"
 #include "initiator/control/link_memory.h"
+#include "initiator/control/proof_status.h"
+#include "initiator/control/reconnect.h"
+#include "initiator/control/volume.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
+#include "initiator/control/volume_paths.h"
 #include "transport/wire/strings.h"
 
 static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");

@@ -24,6 +24,7 @@
 #include "initiator/control/volume_config.h"
 #include "initiator/control/volume_fencing.h"
 #include "initiator/control/volume_paths.h"
+#include "initiator/io/policy.h"
 #include "initiator/io/volume_io.h"
 #include "initiator/control/volume_state.h"
 
@@ -125,3 +126,7 @@ int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_
  * loop, after which the io_loop no longer knows of the queue. */
 void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *context),
 			 void *context);
+
+/* Any thread. One word, for people and -o json. */
+const char *volume_path_state_name(enum volume_path_state state);
+const char *volume_state_name(enum volume_state state);

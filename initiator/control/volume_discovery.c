@@ -23,8 +23,11 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "initiator/control/declined.h"
 #include "initiator/control/discovery_service.h"
+#include "initiator/control/reconnect.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_paths.h"
 
 _Static_assert((int)VOLUME_SERVICES_MAX == 1 + (int)DISCOVERY_REFERRALS_MAX, "room for each");
 

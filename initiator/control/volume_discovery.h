@@ -50,20 +50,3 @@ static inline bool volume_discovery_is_over(const struct volume_discovery *disco
 			return false;
 	return true;
 }
-
-/* ---- declined.c ---- */
-
-void declined_add(struct declined *declined, const union addr *address);
-bool declined_has(const struct declined *declined, const union addr *address);
-void declined_remove(struct declined *declined, const union addr *address);
-
-/* ---- volume_paths.c, for discovery ---- */
-
-/* NULL: there is none. */
-struct path *volume_path_find(const struct volume *volume, const union addr *address);
-/* As volume_path_add, for a path that this discovery controller lists. */
-int volume_path_add_found(struct volume *volume, const union addr *address,
-			  const union addr *found_at, struct error *error);
-/* No log has the path any more, so it leaves; front ends are notified. 0, or -EBUSY: it must not go
- * now, since no other one is live, or writes would never be proven or flushed. */
-int volume_path_leave_found(struct path *path);

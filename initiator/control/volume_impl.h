@@ -81,30 +81,6 @@ enum {
 	VOLUME_BY_PATH_MAX = ADDR_STRING_MAX + 8,
 };
 
-/* ---- volume_info.c ---- */
-
-/* Registered memory of a queue for its I/O. */
-size_t volume_slab_bytes(const struct volume_config *config);
-/* What a lane may do in the association of its path, which is live now. */
-void volume_fill_limits(const struct path *path, struct lane_limits *limits);
-/* Of front ends, connected or not. */
-unsigned volume_n_queues(const struct volume *volume);
-/* 0: there are none. */
-unsigned volume_highest_qid(const struct volume *volume);
-/* Takes over what the controller found out; true when front ends must be notified. */
-bool volume_learn(struct volume *volume, const struct path *path);
-/* 0, or -errno with *error: the memory of all queues cannot be registered. */
-int volume_try_memory(struct volume *volume, const struct path *path, struct error *error);
-/* 0, or -errno with *error: the device has not as many memory windows as all queues want. */
-int volume_check_windows(const struct path *path, struct error *error);
-unsigned volume_n_paths(const struct volume *volume);
-unsigned volume_n_paths_live(const struct volume *volume);
-/* The one that is live and has the best ANA state; NULL: none. */
-struct path *volume_best_path(const struct volume *volume);
-/* How well the path serves I/O. */
-enum lane_rank volume_rank(const struct path *path);
-/* A path's name in log records, where there are several: "by ADDRESS", else "". */
-const char *volume_by_path(const struct path *path, char text[VOLUME_BY_PATH_MAX]);
 /* "subnqn/nsid" for log records. */
 #define VOLUME_FMT    "%s/%u"
 #define VOLUME_ARG(v) (v)->config.subnqn, (v)->config.nsid
@@ -112,35 +88,6 @@ const char *volume_by_path(const struct path *path, char text[VOLUME_BY_PATH_MAX
 	for (struct path *it = NULL, *const *it##_at = (volume)->paths;                            \
 	     it##_at < (volume)->paths + VOLUME_PATHS_MAX; it##_at++)                              \
 		if ((it = *it##_at))
-
-/* ---- volume_paths.c ---- */
-
-/* Those of the configuration. 0 or -ENOMEM. */
-int volume_make_paths(struct volume *volume);
-/* The path has acknowledged writes that no Flush covers. */
-bool volume_path_has_unflushed(const struct path *path);
-void volume_free_paths(struct volume *volume);
-/* The lane of the path in this queue. 0 or -ENOMEM. */
-int volume_make_lane(struct volume_queue *queue, struct path *path);
-/* Its link is idle. Accepts that there is none. */
-void volume_free_lane(struct volume_queue *queue, struct path *path);
-
-/* ---- reconnect.c ---- */
-
-extern const struct path_ops reconnect_path_ops;
-
-/* Begins the first attempt; callbacks.on_opened has its outcome. */
-void reconnect_open(struct volume *volume);
-int reconnect_reopen(struct volume *volume); /* as volume_reopen */
-/* Ends the association; on_over follows, never from inside. */
-void reconnect_close(struct volume *volume);
-enum volume_state reconnect_state(const struct volume *volume);
-/* Something of the volume is over; on_over follows, if it closes and all is. */
-void reconnect_look_whether_over(struct volume *volume);
-/* A path that was added begins as the others do, if the volume serves. */
-void reconnect_add(struct path *path);
-/* The wish of the path has changed: its lanes are to be used accordingly. */
-void reconnect_set_ranks(struct path *path);
 
 /* It was never live. */
 static inline bool volume_is_opening(const struct volume *volume)

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What a volume has found out about its namespace, and what it needs of the device: limits, memory,
- * windows. Control loop only.
- */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +8,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
 
 enum {
 	SLAB_SHARE = 4, /* one I/O takes at most this part of the slab */

@@ -19,8 +19,13 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "initiator/control/declined.h"
 #include "initiator/control/link.h"
+#include "initiator/control/proof_file.h"
+#include "initiator/control/reconnect.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/control/volume_info.h"
+#include "initiator/control/volume_paths.h"
 
 /* ---- lanes ---- */
 

@@ -9,6 +9,8 @@
 #include "base/error.h"
 
 struct volume;
+struct path;
+struct volume_queue;
 
 enum volume_path_state {
 	VOLUME_PATH_IDLE, /* the volume has failed, or not come to it so far */
@@ -21,8 +23,6 @@ enum volume_path_state {
 	VOLUME_PATH_UNFIT, /* it has too few queues, or too little of something else: last_error */
 	VOLUME_PATH_LEAVING, /* it is being removed */
 };
-/* Any thread. One word, for people and -o json. */
-const char *volume_path_state_name(enum volume_path_state state);
 
 struct volume_path_status {
 	union addr address;
@@ -81,3 +81,22 @@ enum volume_departure {
 bool volume_path_leaving(const struct volume *volume, union addr *ret_address);
 /* Control thread. A path that leaves goes, if nothing is to be waited for. */
 enum volume_departure volume_path_go(struct volume *volume, const union addr *address);
+
+/* NULL: there is none. */
+struct path *volume_path_find(const struct volume *volume, const union addr *address);
+/* As volume_path_add, for a path that this discovery controller lists. */
+int volume_path_add_found(struct volume *volume, const union addr *address,
+			  const union addr *found_at, struct error *error);
+/* No log has the path any more, so it leaves; front ends are notified. 0, or -EBUSY: it must not go
+ * now, since no other one is live, or writes would never be proven or flushed. */
+int volume_path_leave_found(struct path *path);
+
+/* Those of the configuration. 0 or -ENOMEM. */
+int volume_make_paths(struct volume *volume);
+/* The path has acknowledged writes that no Flush covers. */
+bool volume_path_has_unflushed(const struct path *path);
+void volume_free_paths(struct volume *volume);
+/* The lane of the path in this queue. 0 or -ENOMEM. */
+int volume_make_lane(struct volume_queue *queue, struct path *path);
+/* Its link is idle. Accepts that there is none. */
+void volume_free_lane(struct volume_queue *queue, struct path *path);

@@ -13,7 +13,6 @@ enum volume_state {
 	VOLUME_FAILED,	     /* ctrl_loss_tmo passed, or the contents are others */
 	VOLUME_CLOSING,
 };
-const char *volume_state_name(enum volume_state state);
 /* I/O is held until the association is back. */
 static inline bool volume_state_holds(enum volume_state state)
 {

@@ -97,10 +97,6 @@ size_t command_table_bytes(unsigned n);
 int command_table_init(struct command_table *table, struct lane *lane, unsigned n);
 void command_table_deinit(struct command_table *table);
 
-/* Control, for an association. 0 or -errno; close accepts what was not opened, or in part. */
-int command_windows_open(struct command_table *table, const struct domain *domain);
-void command_windows_close(struct command_table *table);
-
 extern const struct state_rule command_rules[];
 
 static inline void command_move(struct command *command, enum command_state next)

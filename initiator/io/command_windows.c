@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory windows of a queue's commands, one each; io.c binds them. */
 #include "initiator/io/command.h"
+#include "initiator/io/command_windows.h"
 
 int command_windows_open(struct command_table *table, const struct domain *domain)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a volume_io to NVMe commands and back. I/O loop only; nothing is allocated here.
- *
  * Happy path: volume_io_submit makes the I/O a command. While there is none free, or no room
  * in the submission queue, or others wait for that, it goes to the end of the held ones, which
  * io_pump takes in order. A command's answer ends in complete(): the I/O is done, or, if one
@@ -29,6 +27,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "initiator/io/choose.h"
+#include "initiator/io/io.h"
 #include "initiator/io/io_build.h"
 #include "initiator/io/io_errors.h"
 #include "initiator/io/io_fencing.h"
@@ -36,6 +35,7 @@
 #include "initiator/io/io_place.h"
 #include "initiator/io/io_status.h"
 #include "initiator/io/lane_room.h"
+#include "initiator/io/lane_watch.h"
 #include "initiator/io/queue.h"
 #include "transport/qp_post.h"
 

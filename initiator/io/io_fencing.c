@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "initiator/io/io.h"
 #include "initiator/io/io_fencing.h"
 #include "initiator/io/io_place.h"
 

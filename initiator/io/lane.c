@@ -27,7 +27,9 @@
 #include "base/probe.h"
 #include "initiator/io/choose.h"
 #include "initiator/io/connect.h"
+#include "initiator/io/io.h"
 #include "initiator/io/io_status.h"
+#include "initiator/io/lane_watch.h"
 #include "initiator/io/queue.h"
 #include "transport/qp_post.h"
 

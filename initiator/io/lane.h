@@ -104,30 +104,7 @@ struct lane_config {
 	void (*on_failed)(struct loop_msg *msg), (*on_stopped)(struct loop_msg *msg);
 };
 
-/* ---- lane.c: control's calls ---- */
-
 /* 0 or -ENOMEM. The caller adds the link. */
 int lane_new(const struct lane_config *config, struct lane **ret_lane);
 /* It is detached. Accepts NULL, and one that is half built. */
 void lane_free(struct lane *lane);
-
-/* ---- lane_watch.c: I/O loop ---- */
-
-/* Checks the move against the table. */
-void lane_move(struct lane *lane, enum lane_state next);
-/* The association cannot be trusted any more: notifies control, once, and sends nothing further. */
-__attribute__((format(printf, 2, 3))) void lane_fail(struct lane *lane, const char *fmt, ...);
-/* A command was started: from now on its answer is due. */
-void lane_watch_timeout(struct lane *lane);
-/* io_timer has expired. */
-void lane_on_timeout(struct loop_timer *timer);
-
-/* ---- io.c: I/O loop ---- */
-
-/* Answered: done when the device is done with the buffer and the target with its key. */
-void io_complete_when_idle(struct lane *lane, struct command *command);
-/* Before that, if it lent a key: invalidates the key unless the target has. */
-void io_take_key_back(struct lane *lane, struct command *command, bool is_invalidated);
-/* The queue pair is dead: the I/O is held again, before all others, waits for proof, or ends. A
- * Compare and Write is never sent again. */
-void io_hold_again(struct lane *lane, struct volume_io *io);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/states.h"
 #include "initiator/io/lane.h"
+#include "initiator/io/lane_watch.h"
 #include "initiator/io/slab.h"
 #include "transport/qp_post.h"
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The states of a lane on its loop, and what ends a connection: an error, or a command
- * without an answer. I/O loop only.
- *
  *   DETACHED -> STARTING -> LIVE
  *      ^           |          |    lane_fail, or control stops the lane
  *      |           v          v
@@ -15,6 +12,7 @@
 #include "base/log.h"
 #include "base/states.h"
 #include "initiator/io/choose.h"
+#include "initiator/io/lane_watch.h"
 #include "initiator/io/queue.h"
 
 enum {

@@ -6,6 +6,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "initiator/io/choose.h"
+#include "initiator/io/io.h"
 #include "initiator/io/io_fencing.h"
 #include "initiator/io/io_place.h"
 #include "initiator/io/queue.h"

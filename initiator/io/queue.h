@@ -15,6 +15,7 @@
 #include "initiator/io/choose.h"
 #include "initiator/io/io_stats.h"
 #include "initiator/io/lane.h"
+#include "initiator/io/policy.h"
 #include "initiator/io/unflushed.h"
 #include "initiator/io/unproven.h"
 
@@ -87,8 +88,6 @@ struct queue_config {
 	void (*on_resize)(struct loop_msg *msg);  /* control's: of its slab */
 };
 
-/* ---- queue.c: control's calls ---- */
-
 /* 0 or -ENOMEM. */
 int queue_new(const struct queue_config *config, struct volume_queue **ret_queue);
 void queue_free(struct volume_queue *queue); /* accepts a half-built one; without lanes */
@@ -96,13 +95,5 @@ void queue_set_mode(struct volume_queue *queue, enum queue_mode mode);
 /* Sends I/O that waits for a retry now; looks at the ranks of the lanes. */
 void queue_retry(struct volume_queue *queue);
 
-/* ---- io.c: I/O loop ---- */
-
-/* Sends held I/O, as far as there is room. */
-void io_pump(struct volume_queue *queue);
-/* I/O that was held for long is about to be sent: the front end may still cancel it. */
-void io_before_held(struct volume_queue *queue);
-/* Mode QUEUE_FAIL: all held I/O fails. */
-void io_fail_held(struct volume_queue *queue);
-void io_on_retry(struct loop_timer *timer);
-void io_retry_now(struct volume_queue *queue);
+/* Control: the volume's struct unproven has changed (queue.c). */
+void queue_look_at_proof(struct volume_queue *queue);

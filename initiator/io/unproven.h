@@ -39,8 +39,6 @@ struct queue_fencing {
 };
 
 struct volume_queue;
-/* Control: the volume's struct unproven has changed (queue.c). */
-void queue_look_at_proof(struct volume_queue *queue);
 
 /* serial 0: of an I/O that was never sent. */
 static inline bool unproven_has(const struct unproven *unproven, uint32_t serial)

@@ -29,7 +29,14 @@
 #include "base/clock.h"
 #include "base/rpc_server.h"
 #include "base/units.h"
+#include "initiator/control/volume.h"
 #include "nbd_bridge/control/bridge_internal.h"
+#include "nbd_bridge/control/bridge_path.h"
+#include "nbd_bridge/control/bridge_rpc.h"
+#include "nbd_bridge/control/bridge_state.h"
+#include "nbd_bridge/control/bridge_stop.h"
+#include "nbd_bridge/control/frontend_kernel.h"
+#include "nbd_bridge/control/frontend_socket.h"
 #include "nbd_bridge/control/metrics.h"
 
 enum {

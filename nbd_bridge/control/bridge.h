@@ -42,7 +42,6 @@ struct bridge_config {
 
 /* The options of rblk attach that this is made of: an object of texts, the caller's. */
 struct json_object;
-struct json_object *bridge_options(const struct bridge_config *config);
 
 /* Connects, serves until SIGTERM, SIGINT or a `detach` call, closes. Returns an exit code, with
  * *error filled unless it is EXIT_OK. Called once, before any other thread exists. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What status tells about the NBD clients and the workers; see bridge_rpc.c. Control thread. */
+#include "nbd_bridge/control/bridge_clients.h"
 #include "nbd_bridge/control/bridge_json.h"
 #include "nbd_bridge/control/figures.h"
 

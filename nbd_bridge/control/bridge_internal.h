@@ -79,37 +79,6 @@ struct bridge {
 	struct error *error; /* borrowed: the caller's */
 };
 
-/* ---- bridge_state.c ---- */
-
 enum {
 	BRIDGE_URI_MAX = 512,
 };
-/* Where NBD clients find the volume, or "". Returns buf. */
-const char *bridge_uri(const struct bridge *bridge, char buf[BRIDGE_URI_MAX]);
-/* "/dev/nbd0", or "" without one; owned by the front end. */
-const char *bridge_device(const struct bridge *bridge);
-/* Checks the move against the table. */
-void bridge_move(struct bridge *bridge, enum bridge_state state);
-
-/* ---- bridge_stop.c ---- */
-
-/* Begins the orderly end; more calls change nothing. may_leave: see struct frontend_ops. */
-void bridge_stop(struct bridge *bridge, bool may_leave);
-/* The same because of an error, which bridge_run returns. */
-void bridge_fail(struct bridge *bridge, const struct error *error);
-/* A connection is gone: after the last one, a stop that waits for it goes on. */
-void bridge_stop_goes_on(struct bridge *bridge);
-
-/* ---- bridge_path.c ---- */
-
-/* "address": "ADDRESS:PORT". 0, or -errno with *error. The path then connects, or leaves. */
-int bridge_path_add(struct bridge *bridge, struct json_object *params, struct error *error);
-int bridge_path_remove(struct bridge *bridge, struct json_object *params, struct error *error);
-/* A path leaves, by discovery perhaps: it is seen off, if no other is. */
-void bridge_path_look(struct bridge *bridge);
-/* The process ends: a path that leaves stays, unless its Flush is out; then bridge_stop_goes_on
- * follows. */
-void bridge_path_stop(struct bridge *bridge);
-
-/* ---- bridge_rpc.c ---- */
-extern const struct rpc_method bridge_rpc_methods[];

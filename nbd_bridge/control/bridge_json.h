@@ -29,9 +29,3 @@ static inline void put_seconds(struct json_object *o, const char *key, uint64_t 
 	else
 		put_uint(o, key, ns / NSEC_PER_SEC);
 }
-
-/* ---- bridge_clients.c ---- */
-
-/* "connections" and "workers" of status. The caller owns them. */
-struct json_object *bridge_conns_to_json(const struct bridge *bridge);
-struct json_object *bridge_workers_to_json(const struct bridge *bridge);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A volume's options in the form of the command line: names and texts. The process reports them in
- * its status; `rblk attach` makes the same object from its own command line and compares the two.
- * Those of the volume itself are in the table of volume_config.c, and the others have a line here.
- */
 #include <stdio.h>
 
 #include "base/json.h"
 #include "nbd_bridge/control/bridge.h"
+#include "nbd_bridge/control/bridge_options.h"
 
 static void put(struct json_object *o, const char *option, const char *value)
 {

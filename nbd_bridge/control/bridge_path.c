@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths of the volume, added and removed while it is used. Control loop only.
- *
  * A path that is added connects by itself. One that is removed, here or by discovery, leaves first:
  * new I/O takes others.
  * It is gone when nothing is in flight on it and a Flush has covered what it acknowledged, which
@@ -16,6 +14,8 @@
 #include "base/json.h"
 #include "base/states.h"
 #include "nbd_bridge/control/bridge_internal.h"
+#include "nbd_bridge/control/bridge_path.h"
+#include "nbd_bridge/control/bridge_stop.h"
 
 /* Between two looks; after a Flush that failed. */
 #define LOOK_NS	 (10 * NSEC_PER_MSEC)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The volume process's states, and where users find the volume. */
 #include <stdio.h>
 
 #include "base/states.h"
 #include "nbd_bridge/control/bridge_internal.h"
+#include "nbd_bridge/control/bridge_state.h"
+#include "nbd_bridge/control/frontend_kernel.h"
 
 #define TO(s) STATE_TO(BRIDGE_##s)
 static const struct state_rule rules[] = {

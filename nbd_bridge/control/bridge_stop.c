@@ -1,17 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The orderly end of the volume process, in the reverse order of its start:
- *
- *   STOPPING  front ends close; every connection answers what is in flight, refuses new requests
- *             and closes, without waiting for idle clients; a block device in use is left to a
- *             successor, except after `rblk detach`
- *   FLUSHING  one flush of the volume: what was acknowledged is durable
- *   REMOVING  queues, then worker threads
- *   CLOSING   the controller is shut down; on_closed ends the loop
- *
- * All this needs a target that answers. When it does not answer within ten seconds the process logs
- * how many connections are open and exits; the target drops our association by itself.
- */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +7,10 @@
 #include "base/clock.h"
 #include "base/rpc_server.h"
 #include "nbd_bridge/control/bridge_internal.h"
+#include "nbd_bridge/control/bridge_path.h"
+#include "nbd_bridge/control/bridge_state.h"
+#include "nbd_bridge/control/bridge_stop.h"
+#include "nbd_bridge/control/stdio.h"
 
 #define STOP_DEADLINE_NS (10 * NSEC_PER_SEC)
 

@@ -59,8 +59,6 @@ struct frontend {
 	bool is_starting;
 };
 
-/* ---- frontend_socket.c ---- */
-
 enum {
 	FRONTEND_INHERITED_MAX = 8,
 };
@@ -74,32 +72,8 @@ struct frontend_socket_config {
 	unsigned n_inherited; /* listening sockets 3, 4, ... (LISTEN_FDS) */
 };
 
-/* How many listening sockets a service manager gave to this process ($LISTEN_FDS, $LISTEN_PID). */
-unsigned frontend_n_inherited(void);
-struct frontend *frontend_socket_new(struct frontend_host *host,
-				     const struct frontend_socket_config *config);
-
-/* ---- frontend_kernel.c ---- */
-
 struct frontend_kernel_config {
 	unsigned n_connections;	     /* sockets, and so queues of the block device */
 	uint64_t io_timeout_s;	     /* after which the kernel gives up a request */
 	const char *names_directory; /* for udev: files by UUID that hold volumes' names; or NULL */
 };
-
-struct frontend *frontend_kernel_new(struct frontend_host *host,
-				     const struct frontend_kernel_config *config);
-/* "/dev/nbd0", or "" while it is not attached. */
-const char *frontend_kernel_device(struct frontend *frontend);
-/* Does this machine have the driver and the privilege? 0, or an exit code with *error filled. */
-int frontend_kernel_check(struct error *error);
-
-/* ---- stdio.c ---- */
-
-/* A stream socket; its other end is standard input and output. The caller owns *ret_fd. 0 or
- * -errno. */
-int stdio_open(int *ret_fd);
-/* Waits until everything that was sent is written to standard output. */
-void stdio_finish(void);
-/* The process ends now: does not wait for the writer. */
-void stdio_leave(void);

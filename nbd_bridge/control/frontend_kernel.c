@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end /dev/nbdN: the kernel is the NBD client. Each of its connections is a socketpair:
- * netlink (kernel_nbd.c) hands one end to the kernel, a worker serves the other like any client,
- * but without a handshake, as netlink carries the same parameters.
- *
  *   DETACHED -> ATTACHING -> ATTACHED <-> RECONNECTING
  *                   |           |              |
  *                   +-----------+--------------+
@@ -44,6 +40,7 @@
 #include "base/log.h"
 #include "base/states.h"
 #include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/control/frontend_kernel.h"
 #include "nbd_bridge/control/kernel_device.h"
 #include "nbd_bridge/control/kernel_helper.h"
 #include "nbd_bridge/control/kernel_name.h"

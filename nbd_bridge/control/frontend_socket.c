@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The front end for NBD clients of this machine: a unix socket, unix sockets inherited from a
- * service manager, standard input and output. Over TCP nbdkit serves them (nbdkit-rblk-plugin(1)).
- *
  * The file's owner, group and mode (0600 by default) restrict access to the unix socket. The socket
  * file of a process that died is replaced, one with a listener is not; only our own file is removed
  * at the end.
@@ -25,6 +22,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/control/frontend_socket.h"
+#include "nbd_bridge/control/stdio.h"
 
 enum {
 	BACKLOG = 64,

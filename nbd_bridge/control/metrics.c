@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/http.h"
 #include "base/prometheus.h"
+#include "initiator/control/volume.h"
 #include "nbd_bridge/control/figures.h"
 #include "nbd_bridge/control/metrics.h"
 

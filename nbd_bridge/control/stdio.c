@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NBD on standard input and output, for inetd, fuzzers and `nbdcopy -- [ rblk serve ... ]`.
- *
  * When both are one socket, it is used as it is. Else (pipes, files) two threads pump bytes between
  * them and a socketpair, so that connections only know stream sockets. The reading thread may block
  * for ever in a read of a terminal, so it is never joined. The writing thread ends when the
@@ -16,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/control/stdio.h"
 
 static struct {
 	int fd; /* our end of the socketpair */

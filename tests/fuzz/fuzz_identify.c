@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "initiator/control/ana_log.h"
+#include "initiator/control/ana_walk.h"
 #include "initiator/control/identify.h"
 #include "initiator/control/lba_status.h"
 #include "initiator/control/proof_log.h"

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "initiator/control/volume.h"
 
 struct target targets[PATHS_MAX];
 struct client client;

@@ -18,6 +18,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "initiator/control/volume.h"
 #include "tests/hostile_target/world.h"
 
 enum {

@@ -23,6 +23,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "initiator/control/volume.h"
 #include "tests/lib/volume_ram.h"
 
 enum {

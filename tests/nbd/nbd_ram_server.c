@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/output.h"
 #include "nbd_bridge/control/bridge.h"
+#include "nbd_bridge/control/frontend_socket.h"
 #include "tests/lib/volume_ram.h"
 
 static void on_ready(void *context, const struct bridge_ready *ready)

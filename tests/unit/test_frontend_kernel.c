@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "nbd_bridge/control/frontend.h"
+#include "nbd_bridge/control/frontend_kernel.h"
 #include "nbd_bridge/control/kernel_device.h"
 #include "nbd_bridge/control/kernel_helper.h"
 #include "nbd_bridge/control/kernel_name.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "initiator/control/ana_walk.h"
 #include "initiator/control/discovery_log.h"
 #include "initiator/control/ana_log.h"
 #include "initiator/control/identify.h"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nbd_bridge/control/bridge_options.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/same_options.h"
 

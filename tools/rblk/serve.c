@@ -16,6 +16,7 @@
 #include "initiator/control/discover.h"
 #include "initiator/control/find_paths.h"
 #include "nbd_bridge/control/bridge.h"
+#include "nbd_bridge/control/frontend_socket.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/report.h"

@@ -27,6 +27,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
 #include "target/engine/portal.h"
+#include "target/engine/queue_state.h"
 #include "target/engine/response.h"
 #include "transport/wire/strings.h"
 

@@ -24,6 +24,7 @@
 #include "target/engine/about.h"
 #include "target/engine/capsules.h"
 #include "target/engine/controller.h"
+#include "target/engine/poller_device.h"
 #include "target/engine/portal.h"
 #include "target/engine/queue_create.h"
 #include "transport/wire/rdma_cm.h"

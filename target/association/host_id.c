@@ -8,6 +8,7 @@
 #include "target/association/host.h"
 #include "target/association/host_id.h"
 #include "target/engine/about.h"
+#include "target/export/guard/guard_new.h"
 #include "transport/wire/strings.h"
 
 /* Dying controllers count: a command that they have begun may still register. */

@@ -15,10 +15,10 @@
 #include "base/states.h"
 #include "target/association/admission.h"
 #include "target/association/association.h"
-#include "target/engine/poller.h"
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
 #include "target/association/connection.h"
+#include "target/engine/poller_device.h"
 #include "transport/fabric.h"
 #include "transport/wire/strings.h"
 

@@ -10,6 +10,7 @@
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/siblings.h"
+#include "target/export/guard/guard_new.h"
 
 /* Orderly shutdown leaves nothing behind; a host that has proven nothing has no writes here. */
 static bool is_quiescing(const struct controller *controller)

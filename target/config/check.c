@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks a configuration whose values are each valid: duplicate names, references to names that do
- * not exist, keys that exclude each other, files that cannot be served. Control thread, after
- * conf_read. conf_read may have found errors already: then strings may be NULL and numbers 0 here,
- * and these checks skip what already has a message.
- *
  * If two things clash, the message is at the later one in the file and names the line of the
  * earlier one.
  */
@@ -21,7 +16,9 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "target/config/check.h"
 #include "target/config/config.h"
+#include "target/config/store.h"
 #include "target/store/backends.h"
 #include "target/config/credentials.h"
 #include "transport/wire/fabrics.h"

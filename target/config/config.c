@@ -15,7 +15,9 @@
 #include "base/conf_file.h"
 #include "base/conf_report.h"
 #include "base/conf_schema.h"
+#include "target/config/check.h"
 #include "target/config/config.h"
+#include "target/config/schema.h"
 
 static void check_owner(const char *path, struct conf *conf)
 {

@@ -84,9 +84,6 @@ struct target_config {
 struct backend_config;
 struct backend_ops;
 
-extern const struct conf_schema config_schema;
-extern const struct conf_schema config_qos_schema; /* of a struct config_qos */
-
 /*
  * Control thread. Reads and checks path, and checks files and devices as far as possible without
  * opening them for writing, locking or creating. This is all that rblkd --check does, so it works
@@ -102,8 +99,6 @@ int config_read_text(const char *path, struct target_config *ret_config, FILE *o
 		     struct conf **ret_conf);
 int config_look(const char *path, struct target_config *config, FILE *out, struct conf *conf);
 void config_release(struct target_config *config);
-/* check.c: checks across keys. Errors go to conf, warnings to out. */
-void config_check(struct target_config *config, const char *path, struct conf *conf, FILE *out);
 /* The NQN of a host that allow_hosts names: by its name in hosts, or by the NQN itself. */
 const char *config_host_nqn(const struct target_config *config, const char *name);
 /* Whether the configuration allows the host to use the subsystem. */
@@ -123,15 +118,3 @@ static inline bool config_is_bound(const struct config_host *host)
 enum {
 	CONFIG_STORE_KEYS_MAX = BACKENDS_MAX + BACKENDS_OWN_KEYS,
 };
-
-/* Before main: the keys of the stores in a namespace, the kinds first and then those that backends
- * have of their own. Returns how many. */
-unsigned config_store_keys(struct conf_key ret_keys[CONFIG_STORE_KEYS_MAX]);
-/* Reports the keys that another kind of store than the namespace's has of its own. */
-void config_check_store_keys(const struct config_namespace *ns, struct conf *conf);
-/* The backend of a namespace and how to open it; strings are borrowed. *ret_mark: of its key. */
-const struct backend_ops *config_backend(const struct config_namespace *ns,
-					 struct backend_config *ret_backend,
-					 struct conf_mark *ret_mark);
-/* The configured size of the namespace in bytes; 0: the size of its store. */
-uint64_t config_namespace_bytes(const struct config_namespace *ns);

@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/units.h"
 #include "target/config/diff.h"
+#include "target/config/schema.h"
 #include "target/store/backends.h"
 
 enum {

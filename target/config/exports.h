@@ -15,9 +15,6 @@ struct config_name {
 	struct conf_mark mark;
 };
 
-/* The states as written in the file, NULL at the end. */
-extern const char *const config_ana_states[];
-
 /* The state of an ANA group through one portal. */
 struct config_ana_portal {
 	char *portal;

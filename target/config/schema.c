@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every key of target.yaml: its type, range, default, and its line of the manual page. conf_read
- * reads a file against this table on the control thread; check.c then makes the checks across keys.
- *
  * A new key needs an entry here and a field in config.h. The reader derives the rest: unknown keys,
  * did-you-mean, ranges and duplicates. There is no key without an effect.
  */
@@ -20,6 +17,8 @@
 #include "base/spin.h"
 #include "base/units.h"
 #include "target/config/config.h"
+#include "target/config/schema.h"
+#include "target/config/store.h"
 #include "target/store/backends.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/auth.h"

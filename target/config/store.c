@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The store of a namespace: the backend whose key the configuration gives. See config.h.
- *
  * A backend may have keys of its own. Here they are bytes: `own` of a namespace has a struct of
  * each such backend, one behind the other, and only the backend knows what is in its struct.
  */
@@ -9,6 +7,7 @@
 #include "base/check.h"
 #include "base/conf_report.h"
 #include "target/config/config.h"
+#include "target/config/store.h"
 #include "target/store/backends.h"
 
 /* Where the struct of backend i begins, in config_namespace.own. */

@@ -14,6 +14,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
 #include "target/engine/request_turn.h"
+#include "target/export/guard/aged.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -18,13 +18,15 @@
 #include "base/cpus.h"
 #include "base/rcu.h"
 #include "base/ticks.h"
-#include "target/store/backend.h"
+#include "target/engine/poller_device.h"
+#include "target/engine/poller_memory.h"
 #include "target/export/io_errors.h"
 #include "target/engine/aging.h"
 #include "target/engine/controller.h"
 #include "target/engine/poller.h"
 #include "target/engine/request_resume.h"
 #include "target/engine/stall.h"
+#include "target/store/thread.h"
 
 enum {
 	BACKEND_DEPTH = 512, /* iocbs in flight, of each poller */

@@ -82,28 +82,6 @@ void pollers_stop(struct target *target);
 int poller_init(struct poller *poller, struct target *target, unsigned index);
 void poller_deinit(struct poller *poller);
 
-/* Control. Maps a poller's arenas: 0 or -errno. Frees them; accepts one without. */
-int poller_make_memory(struct poller *poller);
-void poller_free_memory(struct poller *poller);
-/* Control. Whether the arenas of data may become smaller: no queue has used them yet, and they hold
- * more than one buffer of full size. */
-bool pollers_can_shrink(const struct target *target);
-/* Control. Halves them, of all pollers. Nothing is registered. 0 or -ENOMEM. */
-int pollers_shrink(struct target *target);
-/* Control. Creates every poller's share of a device that is new. 0 or -errno (logged). The share
- * ends by itself when the device is removed and has no queues any more. */
-int pollers_add_device(struct target *target, struct device *device);
-/* Control. Counts the queues of the device: one more, one fewer. */
-void pollers_take_queue(struct target *target, const struct device *device);
-void pollers_give_queue(struct target *target, const struct device *device);
-/* Control. For a new queue with n commands: the shared ring gets a receive for each, until it has
- * tuning.shared_receives. 0: the caller gives them back with the queue; or -errno (logged). */
-int poller_device_take_receives(struct poller_device *pd, unsigned n);
-void poller_device_give_receives(struct poller_device *pd, unsigned n);
-/* Poller. Stops polling a device; accepts a share that was not started. */
-void poller_device_stop(struct poller_device *pd);
-/* Control, once the share is stopped. Accepts a zeroed one. */
-void poller_device_free(struct poller_device *pd);
 /* Control. The poller with the fewest connections. */
 struct poller *pollers_choose(struct target *target);
 

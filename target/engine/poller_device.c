@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RDMA devices of the target, and each poller's share of them: completion queue, shared receives,
- * registered buffers. Control thread, except where a comment names the poller.
- *
  * A device joins when it is first seen, at a portal's address or with a connection. The control
  * thread creates the shares, which no poller knows yet, then sends `start`. Later messages about
  * queue pairs of that device arrive behind it.
@@ -23,6 +20,8 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "target/engine/poller.h"
+#include "target/engine/poller_device.h"
+#include "target/engine/poller_memory.h"
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
 #include "target/engine/request.h"

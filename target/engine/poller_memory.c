@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory of pollers; see poller.h. Each poller has one mapping, registered once with each device: a
- * large arena for I/O, and a small one for Connect and admin commands. So a slow disk that holds
- * every I/O buffer does not keep hosts from connecting or staying connected. Where a device may not
- * lock that much memory, the large arenas of all pollers shrink together, as long as no queue has
- * ever used them.
- */
 #include <errno.h>
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "target/config/config.h"
 #include "target/engine/poller.h"
+#include "target/engine/poller_memory.h"
 
 enum {
 	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */

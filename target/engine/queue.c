@@ -17,6 +17,7 @@
 
 #include "target/engine/queue_state.h"
 #include "target/engine/request.h"
+#include "target/engine/request_abort.h"
 #include "target/engine/request_resume.h"
 #include "target/engine/response.h"
 

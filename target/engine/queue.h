@@ -139,12 +139,3 @@ static inline bool queue_is_dying(const struct queue *queue)
 {
 	return queue->state >= QUEUE_DRAINING;
 }
-/* host: charged for the queue's buffers from now on; NULL: none. */
-void queue_set_access(struct queue *queue, enum queue_access access, struct host *host);
-/* The host broke a rule, or the queue pair broke: the first call ends the queue. */
-__attribute__((format(printf, 2, 3))) void queue_fail(struct queue *queue, const char *fmt, ...);
-/* An invariant broke: a defect of rblkd (association/defect.h). Control ends the queue. */
-__attribute__((format(printf, 2, 3))) COLD void queue_break(struct queue *queue, const char *fmt,
-							    ...);
-/* Ends one use of the queue (n_busy). The queue may be gone afterwards. */
-void queue_done_one(struct queue *queue);

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "target/engine/capsules.h"
 #include "target/engine/command_table.h"
+#include "target/engine/poller_device.h"
 #include "target/engine/queue_create.h"
 #include "target/engine/request.h"
 #include "target/engine/request_turn.h"

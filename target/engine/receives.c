@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "target/engine/host.h"
+#include "target/engine/queue_state.h"
 #include "target/engine/receives.h"
 #include "target/engine/request_buffer.h"
 

@@ -60,6 +60,7 @@
 #include "target/engine/request.h"
 #include "target/engine/response.h"
 #include "target/engine/capsules.h"
+#include "target/export/guard/guard.h"
 #include "transport/qp_post.h"
 
 #define TO(s) STATE_TO(REQUEST_##s)

@@ -136,13 +136,3 @@ static inline enum request_state request_end(struct request *r, enum nvme_status
 }
 
 /* In request_abort.c: */
-
-/* For a request with an abort_status: ends it if it waits in a list of the engine; else false. */
-bool request_abort_now(struct request *r);
-/* For Abort: the same, with this status; false if it cannot be stopped any more. */
-bool request_abort(struct request *r, enum nvme_status status);
-/* For a dying queue: ends requests in lists of the engine. The others come back by themselves. */
-void request_abort_waiting(struct queue *queue);
-/* The queue is drained, and a defect keeps it: its commands that the backend does not have leave
- * their namespaces, so that other hosts' commands do not wait for them. */
-void request_abandon_lost(struct queue *queue);

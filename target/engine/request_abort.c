@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Commands that end early: aborted by the host, forbidden by new rules, or left by a connection
- * that dies. A request that waits in a list of the engine is taken out of it. A request that the
- * device, the disk or another thread has comes back by itself. Runs on the queue's poller.
- */
 #include "target/engine/pair.h"
+#include "target/engine/request_abort.h"
 #include "target/engine/throttle.h"
+#include "target/export/guard/guard.h"
 
 bool request_abort_now(struct request *r)
 {

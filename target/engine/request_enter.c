@@ -4,6 +4,7 @@
 #include "target/engine/aging.h"
 #include "target/engine/request_enter.h"
 #include "target/engine/request_settle.h"
+#include "target/export/guard/guard.h"
 
 NOINLINE enum request_state request_enter(struct request *r)
 {

@@ -4,6 +4,7 @@
 
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
+#include "target/export/guard/guard.h"
 
 /* Counts one use of the namespace, whose memory lives at least until the use ends. Returns the
  * counters, for namespace_give. */

@@ -7,8 +7,10 @@
 #include "base/check.h"
 #include "target/engine/controller.h"
 #include "target/engine/queue.h"
+#include "target/engine/request_abort.h"
 #include "target/engine/request_turn.h"
 #include "target/engine/stall.h"
+#include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
 
 enum {

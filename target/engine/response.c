@@ -15,6 +15,7 @@
 #include "target/engine/request_namespace.h"
 #include "target/engine/request.h"
 #include "target/engine/response.h"
+#include "target/export/guard/guard.h"
 #include "transport/qp_post.h"
 
 static void put_free(struct response *response)

@@ -142,7 +142,3 @@ static inline const char *target_refuse_change(const struct target *target)
 		return "an upgrade is under way: try again when it is over";
 	return target_is_serving(target) ? NULL : "rblkd is stopping";
 }
-
-/* control.c: the RPC socket at config->control_socket. 0 or -errno (logged). */
-int control_start(struct target *target);
-void control_stop(struct target *target); /* accepts one that was not started */

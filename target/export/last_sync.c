@@ -15,6 +15,7 @@
 #include "target/export/last_sync.h"
 #include "target/store/standby.h"
 #include "target/export/snapshot.h"
+#include "target/store/thread.h"
 
 enum {
 	FIRST_PROGRESS_S = 2,

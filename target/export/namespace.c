@@ -11,7 +11,9 @@
 
 #include "base/bits.h"
 #include "base/random.h"
-#include "target/config/config.h"
+#include "target/config/store.h"
+#include "target/export/guard/guard_adopt.h"
+#include "target/export/guard/guard_new.h"
 #include "target/export/handover.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"

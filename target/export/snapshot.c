@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/conf_report.h"
 #include "base/rcu.h"
+#include "target/config/store.h"
 #include "target/export/ana.h"
 #include "target/store/grow.h"
 #include "target/store/standby.h"

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "target/export/state_file.h"
 #include "target/export/state_records.h"
-#include "target/store/backend.h"
+#include "target/store/pool.h"
 
 struct known {
 	struct list node; /* of state_records.known, under its lock; never removed */

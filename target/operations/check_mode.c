@@ -12,6 +12,7 @@
 #include "base/conf_report.h"
 #include "base/output.h"
 #include "target/config/config.h"
+#include "target/config/store.h"
 #include "target/operations/check_mode.h"
 #include "target/operations/service.h"
 #include "target/store/backends.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The kernel's asynchronous I/O (libaio) of one backend_thread. Everything here runs on its loop.
- *
  *   backend_aio_start: waiting --submit, many at once--> kernel --reap--> then
  *
  * Batching. I/O is submitted once per loop turn, with one io_submit. But an idle disk gets the
@@ -43,6 +41,9 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "target/store/aio.h"
+#include "target/store/pool.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 enum {

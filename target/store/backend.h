@@ -47,21 +47,6 @@ struct backend {
 	struct backend_share shares[POLLERS_MAX]; /* by backend_thread's index */
 };
 
-/*
- * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
- * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
- * are in flight; further ones wait. With depth 0, or without a context from the system, worker
- * threads do everything. index: below POLLERS_MAX, each once. 0 or -errno.
- */
-int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
-		       struct backend_thread **ret_thread);
-/* Owner loop, before it runs. on_stuck is called once a second while an io waits long for readers
- * of memory. */
-void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
-			  void *context);
-/* Owner loop, before it runs and after it has stopped. */
-void backend_thread_free(struct backend_thread *thread);
-
 /* The thread's loop. The backend owns io until it calls io->done, never from inside. */
 static inline void backend_submit(struct backend *backend, struct backend_thread *thread,
 				  struct backend_io *io)
@@ -70,14 +55,3 @@ static inline void backend_submit(struct backend *backend, struct backend_thread
 	io->is_out = true;
 	backend->ops->submit(backend, thread, io);
 }
-
-/* Any thread: sets has_changed, then calls the function of backend_on_change. */
-void backend_changed(struct backend *backend);
-/* Control, while no backend is open: sets the function, or NULL. It runs on any thread and may run
- * again before the change is handled. */
-void backend_on_change(void (*on_change)(void *context), void *context);
-
-/* For long work that is no I/O of a backend: runs it on a worker thread, then io->done on the
- * loop. */
-void backend_run(struct backend_thread *thread, struct backend_io *io,
-		 int (*work)(struct backend_io *io));

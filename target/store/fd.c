@@ -31,8 +31,11 @@
 #include "base/check.h"
 #include "base/cleanup.h"
 #include "base/units.h"
+#include "target/store/aio.h"
 #include "target/store/fd.h"
+#include "target/store/pool.h"
 #include "target/store/region.h"
+#include "target/store/step.h"
 
 enum {
 	ZEROES_BYTES = 1024 * 1024,

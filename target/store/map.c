@@ -2,6 +2,8 @@
 /* See map.h. */
 #include "base/check.h"
 #include "target/store/map.h"
+#include "target/store/pool.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 bool backend_map_add(struct backend_map *map, uint64_t offset, uint64_t end)

@@ -30,6 +30,7 @@
 
 #include "base/log.h"
 #include "target/store/backends.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 struct null {

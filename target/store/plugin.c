@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "target/store/grow.h"
 #include "target/store/plugin.h"
+#include "target/store/step.h"
 
 static uint64_t now_ns(void)
 {

@@ -58,9 +58,6 @@ struct backend_plugin {
 			RBLK_VERSION                                                               \
 	}
 
-/* In the library: of default visibility. */
-extern const struct backend_plugin rblk_backend_plugin;
-
 /*
  * Loads rblk-NAME.so: from $RBLK_PLUGINS alone if that is set, else from the folder of this
  * program, else from where it is installed. Control thread. Constant ops; or NULL with *error: one

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Worker threads, for calls that wait in the kernel: fallocate, discard, and all I/O of files that
- * refuse O_DIRECT. One pool for the process, shared by all pollers.
- *
  *   poller: backend_pool_start -> the backend's line -> worker: work -> loop_send -> poller: then
  *
  * A disk that hangs keeps every thread that works for it. So each backend has a line of its own,
@@ -24,6 +21,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "target/store/pool.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 enum {

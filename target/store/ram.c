@@ -27,6 +27,8 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "target/store/backends.h"
+#include "target/store/pool.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 #include "target/store/whole.h"
 

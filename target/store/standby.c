@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "target/store/standby.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 struct standby {

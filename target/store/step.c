@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The steps of an I/O: what begins and ends each of them, whether libaio, a worker thread or
- * neither carries it out. A result that is known at once goes through `over`, a deferred call,
- * because no io is given back from inside the call that submitted it. All of it runs on the
- * poller's loop.
- */
 #include <errno.h>
 
 #include "base/bits.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)

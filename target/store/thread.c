@@ -6,6 +6,9 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "target/store/aio.h"
+#include "target/store/pool.h"
+#include "target/store/step.h"
 #include "target/store/thread.h"
 
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,

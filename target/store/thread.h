@@ -9,6 +9,7 @@
 #include <assert.h>
 
 #include "target/store/backend.h"
+#include "target/store/backend_io.h"
 
 struct backend_aio;
 
@@ -38,41 +39,23 @@ struct backend_step {
 static_assert(sizeof(struct backend_step) <= sizeof(((struct backend_io *)0)->private),
 	      "a step must fit into the io");
 
+/* Of an io that a backend has. */
 static inline struct backend_step *backend_step(struct backend_io *io)
 {
 	return (struct backend_step *)(void *)io->private;
 }
 
-/* ---- step.c: the owner loop ------------------------------------------------------------- */
-
-/* First in a submit: takes over the io; its last step will call done. backend NULL: work that is no
- * I/O of a backend. */
-void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io);
-/* Gives the io back: error 0 or -errno. From a step's then; for submit see backend_skip. */
-void backend_done(struct backend_io *io, int error);
-/* Ends a step with -EIO: the transfer cannot continue. */
-void backend_end_short(struct backend_io *io);
-/* A step without work: calls then on the next turn of the loop. error: 0 or -errno. */
-void backend_skip(struct backend_io *io, int error);
-/* thread->call: calls then of the steps in thread->over. */
-void backend_run_over(struct loop_call *call);
-
-/* ---- aio.c: the owner loop -------------------------------------------------------------- */
-
-/* At most depth iocbs are in flight. 0; or -errno, of which -EAGAIN, -ENOSYS and -EPERM mean that
- * the system gives no context. The caller frees the result, once nothing is in flight or waits. */
-int backend_aio_new(struct loop *loop, unsigned depth, struct backend_aio **ret_aio);
-void backend_aio_free(struct backend_aio *aio); /* accepts NULL */
-/* Reads, writes (with FUA if is_dsync) or flushes through libaio on fd. If a full disk would make
- * the poller wait, and completions do not free a place, if_full does the work on a worker thread;
- * NULL: the disk is never full, or the poller may wait. Requires thread->aio. */
-void backend_aio_start(struct backend_io *io, enum backend_op op, bool is_dsync, int fd,
-		       uint32_t align, int (*if_full)(struct backend_io *io));
-
-/* ---- pool.c ----------------------------------------------------------------------------- */
-
-/* Owner loop. Runs work(io), which returns 0 or -errno, on a worker thread. */
-void backend_pool_start(struct backend_io *io, int (*work)(struct backend_io *io));
-/* Any thread. Each backend_thread has a reference to the pool, whose threads end with the last. */
-void backend_pool_ref(void);
-void backend_pool_unref(void);
+/*
+ * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
+ * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
+ * are in flight; further ones wait. With depth 0, or without a context from the system, worker
+ * threads do everything. index: below POLLERS_MAX, each once. 0 or -errno.
+ */
+int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
+		       struct backend_thread **ret_thread);
+/* Owner loop, before it runs. on_stuck is called once a second while an io waits long for readers
+ * of memory. */
+void backend_thread_watch(struct backend_thread *thread, void (*on_stuck)(void *context),
+			  void *context);
+/* Owner loop, before it runs and after it has stopped. */
+void backend_thread_free(struct backend_thread *thread);

@@ -15,7 +15,9 @@
 #include "base/conf_node.h"
 #include "base/conf_report.h"
 #include "base/conf_schema.h"
+#include "target/config/check.h"
 #include "target/config/config.h"
+#include "target/config/schema.h"
 #include "target/store/backends.h"
 #include "tests/fuzz/fuzz_memory.h"
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "target/store/thread.h"
 #include "tests/unit/backend_exercise.h"
 
 struct loop loop;

@@ -7,6 +7,7 @@
 #	define rblk_backend_plugin plugin_of_another_name
 #endif
 #include "target/store/plugin.h"
+#include "target/store/rbd/open.h"
 
 enum {
 	PLUGIN_BYTE = 0x5a,

@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "target/config/store.h"
 #include "target/export/ana.h"
 #include "base/spin.h"
 #include "target/config/config.h"

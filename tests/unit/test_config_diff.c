@@ -9,6 +9,7 @@
 
 #include "base/conf_report.h"
 #include "target/config/diff.h"
+#include "target/config/schema.h"
 
 #define HEAD	"version: 1\n"
 #define PORTALS "portals: [{name: a, address: 10.0.0.1}, {name: b, address: 10.0.0.2}]\n"

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "target/store/backends.h"
 #include "target/store/grow.h"
+#include "target/store/thread.h"
 
 enum {
 	BLOCK = 4096,

@@ -15,10 +15,15 @@
 
 #include "base/log.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/guard/guard.h"
+#include "target/export/guard/guard_adopt.h"
+#include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/state_file.h"
 #include "target/export/state_records.h"
+#include "target/store/thread.h"
 
 enum {
 	N_GUARDS = 2,

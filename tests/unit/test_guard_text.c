@@ -13,7 +13,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "target/export/guard/guard_state.h"
+#include "target/export/guard/guard_adopt.h"
+#include "target/export/guard/guard_new.h"
+#include "target/export/guard/guard_text.h"
+#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/state_file.h"

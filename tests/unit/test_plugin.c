@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "target/store/plugin.h"
+#include "target/store/thread.h"
 
 enum {
 	PLUGIN_BYTE = 0x5a,

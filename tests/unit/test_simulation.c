@@ -23,8 +23,11 @@
 #include "base/ticks.h"
 #include "initiator/control/volume.h"
 #include "target/association/portal.h"
+#include "target/config/check.h"
 #include "target/config/config.h"
+#include "target/config/schema.h"
 #include "target/engine/poller.h"
+#include "target/engine/poller_device.h"
 #include "target/operations/life.h"
 #include "tests/lib/free_port.h"
 

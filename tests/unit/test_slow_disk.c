@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "target/store/backends.h"
 #include "target/store/fd.h"
+#include "target/store/thread.h"
 
 enum {
 	BLOCK = 4096,

@@ -30,6 +30,8 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_state.h"
+#include "target/store/pool.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -11,7 +11,11 @@
  * of the answer shows that it was not aborted.
  */
 #include "base/check.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
+#include "target/engine/request_abort.h"
 
 static void on_answer(struct loop_msg *msg)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous Event Requests: commands that the controller holds until there is an event to
- * report. Poller of the admin queue.
- *
  * An event completes the oldest held request, or stays pending until a request comes. A reported
  * event is masked until the host reads its log page (Base 2.0, 5.2): a host that does not read
  * gets one report.
  */
 #include "base/bits.h"
 #include "base/check.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 
 static const struct {
 	enum controller_event event;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cross-Controller Reset, and its log page (1Eh). Poller of the admin queue of the source: the
- * controller through which the host requests the reset.
- *
  *   poller: a free entry --> control: finds the controller, and ends its association
  *   poller: answer       <-- control: all of it is over, or it takes longer than a moment
  *   poller: DONE, event  <-- control: all of it is over, later
@@ -14,7 +11,11 @@
 
 #include "base/bits.h"
 #include "base/states.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/command/admin/cross_reset.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 
 #define TO(s) STATE_TO(CROSS_RESET_##s)
 

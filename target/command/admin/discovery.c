@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Discovery Log Page (70h): which subsystems this host may use, and where. Poller of the admin
- * queue. Any host may read it, so it has only what that host is allowed to use.
- *
  * The log is a header of 1024 bytes and a record of 1024 bytes for each pair of subsystem and
  * listening portal, for each referral to another discovery service, and, if this service has a name
  * of its own, for itself on each portal. Hosts read it in pieces and compare genctr before and
@@ -14,7 +11,11 @@
 
 #include "base/bits.h"
 #include "base/rcu.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/command/admin/discovery.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/engine/portal.h"
 
 enum {

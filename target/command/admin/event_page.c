@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The Persistent Event log (0Dh). Poller of the admin queue.
- *
  * A host first establishes a reporting context, then reads in any number of pieces, then releases
  * the context. Each controller has a context of its own, so no host prevents another from reading.
  * The context is the header of that time and the image of the log, which never changes
@@ -11,7 +9,11 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/event_page.h"
+#include "target/command/admin/identify.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/export/health/health.h"
 #include "target/engine/portal.h"
 

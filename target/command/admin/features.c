@@ -9,8 +9,13 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/identify.h"
+#include "target/command/admin/keep_alive.h"
+#include "target/command/admin/ns_features.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
 #include "target/engine/host.h"
+#include "target/engine/parse.h"
 
 enum {
 	HOST_BEHAVIOR_BYTES = 512,

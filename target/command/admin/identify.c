@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Identify. Poller of the admin queue, which reads namespaces under RCU.
- *
  * Hosts (nvme-rdma of Linux 6.1 to 7.2, SPDK) require IOCCSZ, IORCSZ, ICDOFF 0, keyed SGLs, KAS and
  * MAXCMD that are not 0, the SUBNQN of their Connect and the CNTLID of its response. The buffer is
  * zeroed before it is filled, so no data of an earlier command leaks.
@@ -12,7 +10,13 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/rcu.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/identify.h"
+#include "target/command/admin/ns_features.h"
+#include "target/command/io/copy.h"
+#include "target/command/io/fused.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/export/ana.h"
 #include "target/export/health/health.h"
 #include "target/command/io/io.h"

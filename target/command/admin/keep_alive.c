@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keep-alive: an association ends when no command of its host arrives within KATO. Poller of the
- * admin queue. Commands on all queues count (traffic based keep-alive, TBKAS): parse.c records
- * their time.
- *
  * Each controller has one timer. It expires when the host would be late, and then reads the time of
  * the last command. So an idle association costs one wake-up in each KATO. A discovery controller
  * without KATO is for one look at the log (Base 2.0, 3.1.2.3): it ends after
@@ -12,7 +8,11 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/ticks.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/keep_alive.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
+#include "target/engine/queue_state.h"
 
 /* 0: never. */
 static uint64_t timeout_ns(const struct controller *controller)

@@ -17,8 +17,10 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "target/command/admin/admin.h"
 #include "target/command/io/io.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/store/map.h"
 
 enum {

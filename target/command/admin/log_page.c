@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Get Log Page. Poller of the admin queue.
- *
  * Most pages are built whole, at most 4 KiB, and the requested part is copied; beyond the page
  * there are zeroes. Any offset up to the page's size is legal. The discovery log and the ANA log
  * are generated piece by piece instead (discovery.c, ana.c), and the event log is read from the
@@ -10,11 +8,19 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/command/admin/cross_reset.h"
+#include "target/command/admin/discovery.h"
+#include "target/command/admin/event_page.h"
+#include "target/command/admin/log_page.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/export/ana.h"
 #include "target/command/io/resv_notice.h"
 #include "target/export/health/health.h"
 #include "target/engine/portal.h"
+#include "target/export/health/smart.h"
 
 enum {
 	PAGE_BYTES = 4096,

@@ -9,9 +9,11 @@
 #include <string.h>
 
 #include "base/probe.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/command/admin/notice.h"
+#include "target/engine/parse.h"
 #include "target/engine/portal.h"
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */

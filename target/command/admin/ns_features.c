@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Features of a namespace: Error Recovery (05h), Reservation Notification Mask (82h), Reservation
- * Persistence (83h), Namespace Write Protection (84h). Poller of the admin queue.
- *
  * Set for NSID FFFFFFFFh they change for all namespaces, one after the other if that takes a turn.
  * The first namespace that cannot change ends the command, with its status. Get Features needs one
  * namespace, with one exception: without one, Error Recovery returns what was last set for all
@@ -15,7 +12,11 @@
  */
 #include "base/bits.h"
 #include "base/check.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/ns_features.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
+#include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/io_errors.h"
 #include "target/command/io/io.h"

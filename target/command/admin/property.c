@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Property Get and Set: the controller's registers. Poller of the admin queue.
- *
  * Enabling: CC.EN 0 -> 1 checks CC and sets CSTS.RDY. Disabling: 1 -> 0 stops I/O at once and sends
  * the control thread a request to end the I/O queues. RDY becomes 0 when they are gone, so a host
  * that reads it knows that none of its old writes is under way. Shutdown (CC.SHN): I/O stops, every
@@ -17,7 +15,14 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
+#include "target/command/admin/cross_reset.h"
+#include "target/command/admin/event_page.h"
+#include "target/command/admin/keep_alive.h"
+#include "target/command/admin/property.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/engine/queue_state.h"
 #include "target/engine/request_namespace.h"
 #include "target/export/io_errors.h"

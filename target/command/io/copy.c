@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copy, descriptor format 0: ranges of one namespace, one after the other, to one place in it.
- * Poller of the queue.
- *
  * The buffer first holds the descriptors, then each piece of data between its read and its write.
  * When a range cannot be copied, dword 0 of the answer is its number, and the ranges before it are
  * copied (NVM Command Set 1.0, 3.2.2). Ranges are copied in their order: a destination that
@@ -13,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "target/command/io/copy.h"
 #include "target/command/io/io.h"
 
 enum {

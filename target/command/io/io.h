@@ -134,8 +134,3 @@ uint32_t io_chunk_bytes(const struct target *target);
 enum {
 	COPY_RANGES_MAX = 128,
 };
-/* MSSRL and MCL of Identify Namespace: the blocks of one source range, and of one Copy. */
-uint32_t copy_max_range_blocks(const struct namespace *ns);
-uint32_t copy_max_blocks(const struct namespace *ns);
-/* The longest Compare and Write, in bytes. */
-uint32_t fused_max_bytes(const struct target *target);

@@ -19,6 +19,7 @@
 #include "target/engine/request_settle.h"
 #include "target/engine/request_turn.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"
 
 /* ---- changing the set ----------------------------------------------------------------------- */

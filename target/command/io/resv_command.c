@@ -18,6 +18,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
 #include "target/command/io/io.h"
 #include "target/command/io/resv_command.h"

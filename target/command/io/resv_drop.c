@@ -9,7 +9,10 @@
 #include "target/command/io/resv_drop.h"
 #include "target/command/io/resv_notice.h"
 #include "target/engine/poller.h"
+#include "target/export/guard/guard.h"
+#include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/guard/registrant.h"
 
 static const uint8_t no_host[HOSTID_BYTES];
 

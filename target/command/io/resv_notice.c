@@ -16,8 +16,11 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "target/command/admin/admin.h"
+#include "target/command/admin/async_event.h"
 #include "target/command/admin/notice.h"
+#include "target/engine/command_table.h"
+#include "target/engine/controller.h"
+#include "target/engine/parse.h"
 #include "target/export/guard/reservation.h"
 #include "target/command/io/resv_notice.h"
 #include "transport/wire/strings.h"

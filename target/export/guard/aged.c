@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Old writes of a guard: those that a store has had for long. Other associations of the same host
- * wait with a write to the same blocks, because theirs may be a newer copy, or come after one
- * (pair of paths: SPDK issue 3593). The lock is a leaf, and it is taken only for old writes, and by
- * others while there are any.
- */
 #include "base/check.h"
+#include "target/export/guard/aged.h"
 #include "target/export/guard/guard.h"
+#include "target/export/guard/guard_new.h"
 
 void guard_add_aged(struct pass *pass)
 {

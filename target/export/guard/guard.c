@@ -33,6 +33,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/guard/aged.h"
 #include "target/export/guard/guard.h"
 #include "target/export/guard/reservation.h"
 

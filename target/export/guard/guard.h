@@ -18,6 +18,7 @@
 #include "target/export/guard/guard_saving.h"
 #include "target/export/guard/pass.h"
 #include "target/store/limits.h"
+#include "target/store/record.h"
 #include "transport/wire/fabrics.h"
 #include "transport/wire/nvme.h"
 
@@ -95,22 +96,13 @@ struct guard {
 	struct guard_local locals[POLLERS_MAX];
 };
 
-/* Control. One reference. store: borrowed; NULL: nothing is saved. NULL: no memory. */
-struct guard *guard_new(const uuid_t uuid, struct record_store *store, bool is_volatile);
-void guard_ref(struct guard *guard);
-/* Control. The last reference needs that no command is left. Accepts NULL. */
-void guard_unref(struct guard *guard);
-
-/* Any thread. Whether another host is registered with this identifier; *ret_nqn is its NQN. */
-bool guard_is_of_other(struct guard *guard, const uint8_t hostid[16], const char *hostnqn,
-		       char ret_nqn[NVMF_NQN_MAX + 1]);
-
 /* ---- poller of the command ---------------------------------------------------------------- */
 
 /* Just before the command touches the medium. GUARD_REFUSED sets *ret_status. */
 enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status);
 /* NVME_OK; or the status if reservation, protection or bad blocks forbid the command now. */
 enum nvme_status guard_check(const struct pass *pass);
+/* Whether a block of them was declared uncorrectable. */
 bool guard_has_bad(const struct guard *guard, uint64_t slba, uint64_t n_blocks);
 static inline unsigned guard_flags(const struct guard *guard)
 {
@@ -133,5 +125,23 @@ guard_visit_fn guard_visit_none;
 void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone);
 void guard_open(struct pass *owner, guard_owner_fn *on_open);
 
-/* Any thread, during its turn or before the first command arrives. */
-void guard_set_flag(struct guard *guard, enum guard_flag flag, bool is_set);
+/* ---- passes: poller of the command ---------------------------------------------------------- */
+
+/* Of a command, or of a response whose data is being sent. It has not begun. */
+void pass_init(struct pass *pass, struct guard_client *client, bool is_command);
+/* Begins outside the namespace. pass_show must follow before the loop's turn ends. */
+void pass_begin(struct pass *pass, struct guard *guard);
+/* From now on visits see the command. Accepts a pass that has not begun or is shown already. */
+void pass_show(struct pass *pass);
+/* Leaves the medium, perhaps to enter again or take a turn. Accepts one that never entered. */
+void pass_leave(struct pass *pass);
+/* Ends the pass. Accepts a zeroed one. */
+void pass_end(struct pass *pass);
+/* A defect has lost the command, and nothing will bring it back: ends its pass, so that visits go
+ * on. Leaves alone a command that is not inside, or that has the turn. */
+void pass_abandon(struct pass *pass);
+/* Moves an admitted pass to another object of the same queue, where visits see it. */
+void pass_move(struct pass *to, struct pass *from);
+
+/* Whether the command touches one of these blocks; UINT64_MAX: all of them. */
+bool guard_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Makes a record's state that of a living guard: another rblkd has changed the record.
- *
  *   load --> the version is known: done
  *     `----> parse (worker) --> published --> visit: commands that it forbids leave --> done
  *
@@ -15,8 +13,12 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "target/export/bad_blocks.h"
+#include "target/export/guard/guard_adopt.h"
+#include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/guard/guard_text.h"
 #include "target/export/guard/reservation.h"
+#include "target/store/pool.h"
 
 struct guard_kept guard_valid(struct guard *guard)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Creation, references and identity of guards. Control thread, except as guard.h states. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "target/export/guard/guard.h"
+#include "target/export/guard/guard_new.h"
+#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/snapshot.h"
 

@@ -21,7 +21,10 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/guard/guard_text.h"
+#include "target/store/pool.h"
 
 enum {
 	CONFLICTS_MAX = 100, /* in a row; each means that another rblkd has made a change */

@@ -70,27 +70,3 @@ struct pass {
 	bool is_awaited; /* a visit waits until it leaves */
 	bool is_aged;	 /* a store has it for long: guard_add_aged */
 };
-
-/* ---- poller of the command ---------------------------------------------------------------- */
-
-void pass_init(struct pass *pass, struct guard_client *client, bool is_command);
-/* Begins outside the namespace. pass_show must follow before the loop's turn ends. */
-void pass_begin(struct pass *pass, struct guard *guard);
-/* From now on visits see the command. Accepts a pass that has not begun or is shown already. */
-void pass_show(struct pass *pass);
-/* Leaves the medium, perhaps to enter again or take a turn. Accepts one that never entered. */
-void pass_leave(struct pass *pass);
-/* Ends the pass. Accepts a zeroed one. */
-void pass_end(struct pass *pass);
-/* A defect has lost the command, and nothing will bring it back: ends its pass, so that visits go
- * on. Leaves alone a command that is not inside, or that has the turn. */
-void pass_abandon(struct pass *pass);
-/* Moves an admitted pass to another object of the same queue, where visits see it. */
-void pass_move(struct pass *to, struct pass *from);
-
-/* aged.c: enters an admitted write that a store has had for long, until it leaves. */
-void guard_add_aged(struct pass *pass);
-void guard_remove_aged(struct pass *pass);
-/* Whether such a write of another association of its host overlaps the command. */
-bool guard_is_fenced(const struct pass *pass);
-bool guard_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks);

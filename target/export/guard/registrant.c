@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The registrants of a reservation and, behind them, the NQNs of their hosts: see reservation.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 
 bool reservation_find(const struct reservation *state, const uint8_t *hostid, unsigned *ret_index)

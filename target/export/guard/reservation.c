@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 
 /* ---- looking -------------------------------------------------------------------------------- */

@@ -1,13 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The event log of a subsystem in the state directory. The file is named after the UUID (version 5)
- * of its NQN, because an NQN may not be a legal file name:
- *
- *   {"version": 1, "nqn": "...", "generation": 7, "events": ["0401...", ...]}
- *
- * Events are the bytes that hosts read, in hexadecimal, newest first. A file that this rblkd could
- * not have written stops the start: hosts walk through these bytes by the lengths in them.
- */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "target/export/health/event_file.h"
 #include "target/export/state_file.h"
 #include "target/export/health/event_log.h"
 #include "transport/wire/fabrics.h"

@@ -10,8 +10,10 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "target/export/health/event_file.h"
 #include "target/export/health/event_log.h"
 #include "target/export/health/health.h"
+#include "target/export/health/smart.h"
 
 /* A host that does nothing but reset its controller must not displace the events of a year. */
 enum {

@@ -76,12 +76,3 @@ struct event_image *event_image_take(struct health_record *record);
 void event_image_give(struct event_image *image); /* accepts NULL */
 /* Milliseconds since 1970. */
 uint64_t event_time_ms(void);
-
-/* ---- event_file.c ---- */
-
-/* Control: the image in the file, an empty one without a file; or NULL and *error. */
-struct event_image *event_file_read(const struct state_directory *directory, const char *nqn,
-				    struct error *error);
-/* Any thread: 0 or -errno. */
-int event_file_write(const struct state_directory *directory, const char *nqn,
-		     const struct event_image *image);

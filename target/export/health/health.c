@@ -26,6 +26,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/states.h"
+#include "target/export/health/event_file.h"
+#include "target/export/health/health_file.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/snapshot.h"

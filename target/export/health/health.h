@@ -96,11 +96,3 @@ static inline bool event_log_is_kept(const struct health_record *record)
 {
 	return record && record->health->directory;
 }
-
-/* ---- health_file.c: control ---- */
-
-/* Restores the saved records. 0; or -errno and *error, but -EUCLEAN without: the file is damaged,
- * and some records may be restored. */
-int health_load(struct health *health, struct error *error);
-/* The text for the file now; the caller frees it. NULL: no memory. */
-char *health_format(struct health *health);

@@ -77,10 +77,6 @@ void health_remove_namespace(struct namespace *ns);
 
 /* The sum of the record and its namespaces. */
 void health_read(struct health_record *record, struct health_figures *ret_figures);
-/* smart.c: the page except its warnings. record NULL: nothing has been counted. */
-void health_fill_smart(struct health_record *record, struct nvme_smart_log *smart);
-/* smart.c: the warnings of all its namespaces. */
-uint8_t health_critical_warning(struct health_record *record);
 /* Counts an entry of an error log, and returns its number. */
 static inline uint64_t health_count_error(struct health_record *record)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Formats the counts as the page that hosts read (02h, figure 196). Any thread. */
 #include <string.h>
 
 #include "target/export/health/health.h"
+#include "target/export/health/smart.h"
 #include "target/export/snapshot.h"
 
 enum {

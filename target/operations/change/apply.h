@@ -35,8 +35,3 @@ struct apply_report {
 void apply_file(struct target *target, const char *path, enum apply_mode mode,
 		struct apply_report *ret_report);
 void apply_report_free(struct apply_report *report);
-/* Logs that the file at path was applied, and which hosts lost what. */
-void apply_log(const char *path, const struct apply_report *report);
-/* SIGHUP: applies the file of the start, and logs the result. False: stores are still opening, call
- * again within seconds. */
-bool apply_and_log(struct target *target);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The outcome of an apply in the log, and SIGHUP. Control thread. */
 #include <string.h>
 
 #include "base/log.h"
 #include "target/operations/change/apply.h"
+#include "target/operations/change/apply_log.h"
 
 /* ---- the records ---------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include "target/engine/target.h"
 #include "target/export/namespace_size.h"
 #include "target/operations/change/store_sizes.h"
+#include "target/store/grow.h"
 
 struct store_sizes {
 	struct target *target; /* borrowed */

@@ -14,6 +14,7 @@
 #include "base/rcu.h"
 #include "target/engine/host.h"
 #include "target/export/ana.h"
+#include "target/export/guard/guard_new.h"
 #include "target/operations/change/portal_change.h"
 #include "target/operations/change/users.h"
 

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "base/rpc_request.h"
+#include "target/config/schema.h"
 #include "target/operations/change/ana_change.h"
 #include "target/operations/change/last_path.h"
 #include "target/operations/control/ana.h"

@@ -4,6 +4,7 @@
 
 #include "target/operations/change/apply.h"
 #include "base/json.h"
+#include "target/operations/change/apply_log.h"
 #include "target/operations/control/apply.h"
 #include "target/operations/control/list.h"
 #include "target/operations/ownership/ownership.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The methods that rblkctl calls over the control socket. Control thread.
- *
  *   status           state of the daemon: uptime, portals, numbers
  *   list {"what"}    subsystems, namespaces, hosts, connections or portals; without "what" all
  *   ns_resize        ns.c
@@ -40,6 +38,7 @@
 #include "target/operations/control/apply.h"
 #include "target/operations/control/capsules.h"
 #include "target/operations/control/capture.h"
+#include "target/operations/control/control.h"
 #include "target/operations/control/fencing.h"
 #include "target/operations/control/group.h"
 #include "target/operations/control/host.h"

@@ -12,6 +12,7 @@
 #include "base/rcu.h"
 #include "base/rpc_request.h"
 #include "base/units.h"
+#include "target/config/store.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/ns.h"
 #include "target/command/admin/notice.h"

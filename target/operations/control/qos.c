@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "base/rpc_request.h"
+#include "target/config/schema.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/qos.h"
 #include "target/association/host.h"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "target/config/store.h"
 #include "target/operations/ownership/give.h"
 #include "target/operations/ownership/lose.h"
 #include "target/operations/ownership/ownership.h"

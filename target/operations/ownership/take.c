@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/cleanup.h"
+#include "target/config/store.h"
 #include "target/export/ana.h"
 #include "target/operations/ownership/publish.h"
 #include "target/operations/ownership/take.h"

@@ -61,6 +61,3 @@ __attribute__((format(printf, 4, 5))) int image_refuse(const struct backend_conf
 int image_open(struct image *image, const struct backend_config *config, struct error *error);
 /* Closes what is open; not the struct. The thread that opened it, or control. */
 void image_release(struct image *image);
-
-/* ops.submit: the poller of thread. */
-void image_submit(struct backend *backend, struct backend_thread *thread, struct backend_io *io);

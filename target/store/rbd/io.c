@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * I/O of an image.
- *
  *   poller: submit -> librbd -> a thread of librados: on_complete -> message -> poller: on_message
  *
  * librbd allocates a completion and its own objects for each call; nothing here does. Without a
@@ -16,6 +14,7 @@
 
 #include "base/bits.h"
 #include "target/store/rbd/image.h"
+#include "target/store/rbd/io.h"
 
 static struct image *image_of(struct backend *backend)
 {

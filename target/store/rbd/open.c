@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The backend "rbd": its table, and the wait for an image to open. Calls into librados may wait
- * for as long as the cluster is away, and cannot be cancelled. So a thread makes them. Control asks
- * for that early (prepare), goes on with other work, and later takes what the thread has opened.
- *
  *   control: prepare ... prepare: not yet ... prepare: ready, open -> struct image
  *   thread:  image_open ---------------------> OPENED              -> TAKEN
  *                                              OPENED, nothing asks for LINGER_S: closed again
@@ -24,6 +20,8 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "target/store/rbd/image.h"
+#include "target/store/rbd/io.h"
+#include "target/store/rbd/open.h"
 #include "target/store/rbd/stand.h"
 
 enum {

@@ -5,7 +5,6 @@
 #include "softrdma/cm/cm_mad_listen.h"
 #include "softrdma/cm/sr_cm.h"
 
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
 #include <netinet/in.h>
 #include <string.h>
 
-
 bool roce_reaches(const union ibv_gid *local, const union ibv_gid *remote)
 {
 	struct roce_port *port;

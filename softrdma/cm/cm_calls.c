@@ -142,7 +142,7 @@ SR_API int rdma_listen(struct rdma_cm_id *ib, int backlog)
 	if (!r)
 		r = sr_cm_start_listen(id);
 	if (!r) {
-		id->backlog = backlog > 0 ? backlog : CM_DEFAULT_BACKLOG;
+		id->backlog = id->max_backlog = backlog > 0 ? backlog : CM_DEFAULT_BACKLOG;
 		id->state = CM_LISTEN;
 		r = sr_helper_watch(id->sock, SR_WATCH_CM, id->serial);
 	}

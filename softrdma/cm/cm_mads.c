@@ -382,6 +382,14 @@ static void make_room(struct half_open *oldest)
 	conn_apply(conn, &result, NULL);
 }
 
+/* A part of the places at the listener is for known addresses. */
+static bool may_wait(uint64_t listener, const uint8_t gid[16])
+{
+	const struct sr_cm_id *l = sr_cm_find(listener);
+
+	return !l || l->backlog >= l->max_backlog / 4 || half_open_is_known(&half_opens, gid);
+}
+
 /* Under sr_cm_lock, which it leaves for a moment. */
 static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, const struct mad *m)
 {
@@ -396,7 +404,8 @@ static uint32_t take_request(uint64_t listener, const struct ib_cm_ends *ends, c
 		return reason;
 	if (m->req.path_mtu > sr_cm_path_mtu(ends)) /* both sides cut messages alike */
 		return MAD_REASON_MTU;
-	if (!half_open_may_come(&half_opens, ends->remote, m->local_id, sr_now_ns()))
+	if (!may_wait(listener, ends->remote) ||
+	    !half_open_may_come(&half_opens, ends->remote, m->local_id, sr_now_ns()))
 		return 0; /* its sender repeats it */
 	pthread_mutex_unlock(&sr_cm_lock);
 	child = sr_cm_new(NULL, NULL, RDMA_PS_TCP, &sr_cm_by_mads);

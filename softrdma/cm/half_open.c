@@ -46,7 +46,7 @@ void half_open_remove(struct half_opens *t, struct half_open *h)
 	h->kind = HALF_OPEN_NOT;
 }
 
-static bool is_known(const struct half_opens *t, const uint8_t gid[16])
+bool half_open_is_known(const struct half_opens *t, const uint8_t gid[16])
 {
 	for (unsigned i = 0; i < t->n_known && i < HALF_OPEN_ADDRESSES; i++)
 		if (!memcmp(t->known[i], gid, 16))
@@ -56,7 +56,7 @@ static bool is_known(const struct half_opens *t, const uint8_t gid[16])
 
 void half_open_know(struct half_opens *t, const uint8_t gid[16])
 {
-	if (!is_known(t, gid))
+	if (!half_open_is_known(t, gid))
 		memcpy(t->known[t->n_known++ % HALF_OPEN_ADDRESSES], gid, 16);
 }
 
@@ -80,7 +80,7 @@ bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint32_t id
 {
 	const uint64_t each = 1000000000 / HALF_OPEN_RATE;
 
-	if (is_known(t, gid))
+	if (half_open_is_known(t, gid))
 		return true;
 	if (t->paid_ns > now_ns + HALF_OPEN_STRANGERS * each)
 		return was_seen(t, gid, id);
@@ -145,7 +145,7 @@ static struct half_open *excess_of_strangers(const struct half_opens *t, const s
 
 struct half_open *half_open_add(struct half_opens *t, struct half_open *h, const uint8_t gid[16])
 {
-	bool known = is_known(t, gid);
+	bool known = half_open_is_known(t, gid);
 
 	memcpy(h->gid, gid, 16);
 	h->network = network_of(gid);

@@ -13,6 +13,9 @@
  * after a burst of HALF_OPEN_STRANGERS: each costs the program a queue pair. Their senders repeat
  * them, and the copy is taken. A forger would have to send each twice.
  *
+ * A program that does not come to take requests has room for as many as its backlog. A quarter of
+ * that is for known addresses (cm_mads.c).
+ *
  * Pure, and not thread safe: one lock of the caller's guards it. The caller owns the entries, and
  * removes them before it frees them.
  */
@@ -64,3 +67,4 @@ struct half_open *half_open_add(struct half_opens *t, struct half_open *h, const
 void half_open_remove(struct half_opens *t, struct half_open *h);
 /* That address has a connection: it receives what is sent to it. */
 void half_open_know(struct half_opens *t, const uint8_t gid[16]);
+bool half_open_is_known(const struct half_opens *t, const uint8_t gid[16]);

@@ -54,7 +54,7 @@ struct sr_cm_id {
 	uint64_t listener;	     /* embryo: serial of the listening id */
 	bool is_sync;		     /* created without a channel: calls wait for their event */
 	bool is_v6only, has_v6only, may_share_port;
-	int backlog;		  /* requests that may still be queued */
+	int backlog, max_backlog; /* requests that may still be queued, and at most */
 	struct sr_peer *peer;	  /* ref */
 	struct sr_mad_conn *conn; /* by MADs: from the REQ until the protocol is over */
 	enum ibv_mtu path_mtu;

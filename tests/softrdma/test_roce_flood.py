@@ -4,6 +4,7 @@
 others: those that ask in earnest are served. SOFTRDMA_LIB names the library."""
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -23,6 +24,9 @@ ROUNDS, PACKETS = 50, 64
 RATE = 150
 PENDING = 256  # rblkd's limit
 QUESTIONS = 17000  # more than there ever was place for
+LIBC = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
+WALL = 0x40000000  # __WALL: threads, too
 
 
 @contextlib.contextmanager
@@ -73,6 +77,28 @@ def arrived(n):
     wait_until(lambda: counter("Udp", "InDatagrams") >= begin + n, "requests come")
 
 
+@contextlib.contextmanager
+def standing_still(thread):
+    """That one alone, as on a machine that has no time for it; the others of its process go on."""
+    if LIBC.ptrace(PTRACE_SEIZE, thread, None, None) or LIBC.ptrace(PTRACE_INTERRUPT, thread, None, None):
+        raise Failure(f"ptrace: {os.strerror(ctypes.get_errno())}")
+    os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        LIBC.ptrace(PTRACE_DETACH, thread, None, None)
+
+
+def discover_behind(server, every):
+    """The control thread does not come to take requests, while there are more than a listener has places for, and one of
+    a known host behind them."""
+    with standing_still(server.process.pid):
+        arrived(2 * PENDING)
+        every.append(Rig.other.program([RBLK, "discover", far.HERE]))
+        arrived(PENDING)
+    every[-1].expect_success()
+
+
 def many_requests():
     """More than a server has places for, each of which lasts for seconds."""
     with programs() as every, target(every) as server:
@@ -81,6 +107,7 @@ def many_requests():
             become_known(every)
             for _ in range(6):
                 discover(every)
+            discover_behind(server, every)
         server.process.send_signal(signal.SIGTERM)
         server.expect_success()
 

@@ -391,6 +391,26 @@ void cm_listener_close(struct cm_listener *listener)
 	device_release(&listener->user);
 }
 
+int cm_hold_device(struct cm *cm, const union addr *address, struct device_user *ret_user)
+{
+	union addr bound = *address;
+	struct rdma_cm_id *id;
+	int r;
+
+	if (address->sa.sa_family == AF_INET6)
+		bound.in6.sin6_port = 0;
+	else
+		bound.in.sin_port = 0;
+	if (rdma_create_id(cm->channel, &id, NULL, RDMA_PS_TCP))
+		return last_error();
+	if (rdma_bind_addr(id, &bound.sa))
+		r = last_error();
+	else
+		r = id->verbs ? device_hold(ret_user, id->verbs) : -ENODEV;
+	rdma_destroy_id(id);
+	return r;
+}
+
 /*
  * librdmacm sets IBV_ACCESS_REMOTE_WRITE, so that only keys keep a peer from a WRITE. Hosts never
  * WRITE, so this clears the flag. Hosts hold no key that allows it, so a device that keeps the

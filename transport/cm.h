@@ -94,6 +94,9 @@ void cm_free(struct cm *cm); /* accepts NULL; requires that no listener or conne
 /* 0 or -errno: -EADDRNOTAVAIL (no device has the address), -EADDRINUSE... */
 int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_listener *listener);
 void cm_listener_close(struct cm_listener *listener); /* accepts a zeroed one */
+/* Holds the device of a local address, before anything listens there, perhaps while another process
+ * does. 0 and *ret_user, zeroed before; -ENODEV: a wildcard address has none; or as cm_listen. */
+int cm_hold_device(struct cm *cm, const union addr *address, struct device_user *ret_user);
 
 /* Passive side. The queue pair is made on conn->id and attached (receives are posted). 0 or
  * -errno. */

@@ -309,6 +309,20 @@ int portals_init(struct target *target)
 	return 0;
 }
 
+void portals_prepare(struct target *target)
+{
+	for (unsigned i = 0; i < PORTALS_MAX; i++) {
+		struct portal *portal = &target->portals[i];
+		struct device_user user = {0};
+
+		if (!portal_is_used(portal) ||
+		    cm_hold_device(target->cm, &portal->address, &user) < 0)
+			continue;
+		(void)pollers_add_device(target, user.device); /* listening tries again */
+		device_release(&user);
+	}
+}
+
 int portal_open(struct portal *portal)
 {
 	bool is_logged;

@@ -359,6 +359,7 @@ static enum exit_code stand_by(struct daemon *d, int socket)
 	if (r == 0)
 		r = pollers_start(&d->target);
 	if (r == 0) {
+		portals_prepare(&d->target);
 		d->successor.open = take_over;
 		d->successor.on_serving = on_serving;
 		r = successor_start(&d->successor, &d->target, socket);

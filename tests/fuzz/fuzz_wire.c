@@ -421,6 +421,15 @@ int cm_listen(struct cm *cm, const union addr *address, int backlog, struct cm_l
 	return 0;
 }
 
+int cm_hold_device(struct cm *cm, const union addr *address, struct device_user *ret_user)
+{
+	return -ENODEV;
+}
+
+void device_release(struct device_user *user)
+{
+}
+
 void cm_listener_close(struct cm_listener *listener)
 {
 	wire.n_listeners = 0; /* all listeners close together */

@@ -6,6 +6,7 @@ import array
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -184,9 +185,9 @@ def successor_dies(scratch):
 class Successor(Target):
     """An rblkd that its predecessor has started, with a socket to it."""
 
-    def __init__(self, giver, namespaces):
+    def __init__(self, giver, namespaces, extra):
         self.theirs = giver.theirs
-        super().__init__(giver.scratch, namespaces)
+        super().__init__(giver.scratch, namespaces, extra=extra)
 
     def start(self):
         env = with_fabric(dict(self.scratch.env, RBLKD_PREDECESSOR=str(self.theirs.fileno())))
@@ -206,8 +207,8 @@ class Predecessor:
         self.socket, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(PATIENCE)
 
-    def start(self):
-        target = Successor(self, [f"nsid: 1, file: {self.disk.name}"])
+    def start(self, extra=""):
+        target = Successor(self, [f"nsid: 1, file: {self.disk.name}"], extra)
         expect(self.socket.recv(4096).startswith(b"prepared "), "it is prepared")
         return target
 
@@ -244,6 +245,25 @@ def predecessor_dies(scratch):
     expect(not os.path.exists(target.control), "and does not serve")
     giver.unlock()
     serves(target)
+
+
+def buffers_come_first(scratch):
+    """They are registered before it is told to listen: that takes long, and until it listens no host can connect. It says
+    so where the limit of locked memory leaves it less."""
+    scratch.env["SOFTRDMA_MEMLOCK_STRICT"] = "1"
+    before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (8 * MIB, before[1]))
+    try:
+        giver = Predecessor(scratch)
+        target = giver.start("tuning: {workers: 2, buffers: 256MiB, shared_receives: 256, max_transfer: 256KiB}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
+    expect("8MiB, leaves " in target.read_log(), f"what is registered once it is prepared: {target.read_log()}")
+    giver.let_listen()
+    expect_equal(target.read_log().count(" leaves "), 1, "how often it was registered")
+    giver.socket.send(b"end")
+    target.process.wait(PATIENCE)
+    giver.unlock()
 
 
 def predecessor_goes_on(scratch):
@@ -303,6 +323,7 @@ run_cases([
     ("a successor that dies is replaced by the old program", successor_dies),
     ("a predecessor that dies is outlived, once its locks are free", predecessor_dies),
     ("a predecessor that goes on sends the successor away", predecessor_goes_on),
+    ("a successor has its buffers before it listens", buffers_come_first),
     ("what is left behind is checked", estate_is_checked),
     ("a successor can be stopped", stopped_meanwhile),
 ])

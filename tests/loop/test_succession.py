@@ -3,9 +3,11 @@
 them serves, or none does and a start by hand serves again; never both. No block is lost or becomes an older one, and
 reservations and write protection are as they were."""
 
+import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +16,7 @@ import time
 from statistics import median
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (PATIENCE, RBLKCTL, RBLKD, Target, Volume, ask, expect, expect_equal, run_cases,  # noqa: E402
+from harness import (PATIENCE, RBLKCTL, RBLKD, Failure, Target, Volume, ask, expect, expect_equal, run_cases,  # noqa: E402
                      stand_still, wait_until, waits)
 from stamped import BLOCK, WRITE, Writer, connect  # noqa: E402
 from successor import Between, Child, upgrade  # noqa: E402
@@ -263,12 +265,21 @@ def dies_once_it_serves(scratch):
 
 
 def descriptors(pid):
-    """But for the file that each poller opens when it looks for a crowd for the first time, whenever that is."""
-    n = 0
+    """By name, but for the file that each poller opens when it looks for a crowd for the first time, whenever that is."""
+    names = collections.Counter()
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
-            n += not os.readlink(f"/proc/{pid}/fd/{fd}").endswith("/schedstat")
-    return n
+            names[re.sub(r"\d+", "N", os.readlink(f"/proc/{pid}/fd/{fd}"))] += 1
+    del names["/proc/N/task/N/schedstat"]
+    return names
+
+
+def check_descriptors(pid, before):
+    """Their number, because those of connections come and go under several names."""
+    try:
+        wait_until(lambda: descriptors(pid).total() <= before.total(), "it has no more descriptors than the first")
+    except Failure as failure:
+        raise Failure(f"{failure}: {descriptors(pid) - before} instead of {before - descriptors(pid)}") from failure
 
 
 def environment(pid):
@@ -292,7 +303,7 @@ def again_and_again(scratch):
         if not n:
             descriptors_before, environment_before = descriptors(target.process.pid), environment(target.process.pid)
     expect_equal(environment(target.process.pid), environment_before, "environment of the last process")
-    wait_until(lambda: descriptors(target.process.pid) <= descriptors_before, "it has no more descriptors than the first")
+    check_descriptors(target.process.pid, descriptors_before)
     for what, figures in (("from when hosts were told until it served", held_ms),
                           ("the slowest write, flush and read", slowest_ms)):
         print(f"# {UPGRADES} upgrades: {what}: {median(figures):.0f} ms, the longest {max(figures):.0f} ms")

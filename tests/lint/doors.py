@@ -7,10 +7,11 @@ A face is what a whole floor or program shows in one header, whose functions sta
 
 import collections
 import os
+import re
 import subprocess
 
 from budgets import has_universal_ctags
-from common import ROOT, Tap, files
+from common import ROOT, Tap, files, read
 from house import PARTS
 from layers import FACE, PUBLIC
 
@@ -44,8 +45,18 @@ def door_faults():
             yield file, name, sorted(homes[name])[0] + ".c"
 
 
+def page_faults():
+    """The recipes of pages are built by the deep run alone."""
+    for page in files(".md"):
+        text = read(page)
+        for header in re.findall(r'#include "([^"]+)"', text):
+            if f">{header}" not in text and not os.path.exists(os.path.join(ROOT, header)):
+                yield f"{page}: there is no {header}"
+
+
 def main():
     tap = Tap()
+    tap.check("a header that a page includes is there, or the page makes it", list(page_faults()))
     name = "a prototype stands in the header of the file that defines its function"
     if not has_universal_ctags():
         tap.skip(name, "universal-ctags is not installed")

@@ -27,6 +27,7 @@ QUESTIONS = 17000  # more than there ever was place for
 LIBC = ctypes.CDLL(None, use_errno=True)
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH = 0x4206, 0x4207, 17
 WALL = 0x40000000  # __WALL: threads, too
+EPOLL_WAITS = ("232", "281", "441")  # system calls of x86-64: epoll_wait, epoll_pwait, epoll_pwait2
 
 
 @contextlib.contextmanager
@@ -79,10 +80,20 @@ def arrived(n):
 
 @contextlib.contextmanager
 def standing_still(thread):
-    """That one alone, as on a machine that has no time for it; the others of its process go on."""
-    if LIBC.ptrace(PTRACE_SEIZE, thread, None, None) or LIBC.ptrace(PTRACE_INTERRUPT, thread, None, None):
-        raise Failure(f"ptrace: {os.strerror(ctypes.get_errno())}")
-    os.waitpid(thread, WALL)
+    """That one alone, as on a machine that has no time for it; the others of its process go on. It stands still where
+    it waits for events: elsewhere it may have a lock that the others need."""
+
+    def is_held():
+        if LIBC.ptrace(PTRACE_SEIZE, thread, None, None) or LIBC.ptrace(PTRACE_INTERRUPT, thread, None, None):
+            raise Failure(f"ptrace: {os.strerror(ctypes.get_errno())}")
+        os.waitpid(thread, WALL)
+        with open(f"/proc/{thread}/syscall", encoding="ascii") as f:
+            waits = f.read().split()[0] in EPOLL_WAITS
+        if not waits:
+            LIBC.ptrace(PTRACE_DETACH, thread, None, None)
+        return waits
+
+    wait_until(is_held, "the thread waits for events")
     try:
         yield
     finally:

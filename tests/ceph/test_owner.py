@@ -17,11 +17,12 @@ from harness import (BUILD, LASTING, NQN, RBLKD, Volume, ask, expect, expect_dat
                      expect_equal, fio, rblk, run, run_cases, start_fio, wait_until, with_fabric)
 from pair import Beside, GroupMember  # noqa: E402
 from stopped import is_stopped  # noqa: E402
-from successor import upgrade  # noqa: E402
+from successor import own_program, replace_program, upgrade  # noqa: E402
 
 MIB = 1 << 20
 LEASE_S = 2
 CONFIG = 3
+FAILED = 1
 CLUSTER = ceph.Cluster()
 CUT_OFF = 64446  # group of the sockets that a case cuts off
 LOAD = ("--rw=randwrite", "--bs=4k", "--iodepth=16", "--size=8m", "--rate_iops=500", "--loops=10000",
@@ -33,13 +34,14 @@ class Member(GroupMember):
 
     in_use = "is in use by another rblkd"
 
-    def __init__(self, scratch, number, images, group=None, more=""):
+    def __init__(self, scratch, number, images, group=None, more="", program=None):
         self.number, self.group_of_sockets = number, group
         one = Beside(scratch, f"member{number}")
         super().__init__(one, [f"nsid: {i}, rbd: {image}, ceph_conf: {CLUSTER.conf}{more if i > 1 else ', ' + LASTING}"
                                for i, image in enumerate(images, 1)],
                          subsystem_extra=f"allow_any_host: true\n    ana_groups: [{{id: 1, owner: lock, lease: {LEASE_S}s}}]",
-                         extra=f"log: {{level: debug}}\ncontroller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}")
+                         extra=f"log: {{level: debug}}\ncontroller_ids: {{min: {1 + 1000 * number}, max: {1000 + 1000 * number}}}",
+                         **({"rblkd": program} if program else {}))
 
     def start(self):
         if not self.group_of_sockets:
@@ -243,6 +245,26 @@ def upgraded(scratch):
     for member in (one, other):
         expect_equal(member.group()["times_lost"], 0, "times lost")
         member.stop()
+
+
+def not_upgraded(scratch):
+    """The new program dies: before hosts were told nothing has changed; later the old one has the images again."""
+    names, before = images("undone", 2), blocklist()
+    scratch.env["RBLK_PLUGINS"] = os.path.join(BUILD, "target")
+    program = own_program(scratch)
+    one = Member(scratch, 0, names, program=program)
+    wait_until(one.is_owner, "it is the owner")
+    pid, volume = one.process.pid, Volume(one, 1)
+    process = begin(scratch, volume)
+    for words, state in (((), "failed"), (("prepared 9.9", "listening"), "undone")):
+        replace_program(program, *words)
+        expect_equal(upgrade(one, status=FAILED)["state"], state, "what became of it")
+        expect_equal(one.status()["pid"], pid, "the process")
+        wait_until(one.is_owner, "it is the owner")
+        goes_on(process, volume)
+    finish(process, volume)
+    expect_equal(blocklist(), before, "the blocklist")
+    one.stop()
 
 
 def killed(scratch):
@@ -463,7 +485,7 @@ def main():
         print("rblk-rbd.so was not built: librbd was not found")
         sys.exit(77)
     enter()
-    cases = [stands_by_without_a_watch, given_away, ended, upgraded, killed, stopped, old_writes_are_over, idle_owner_notices, lock_is_taken_away, race,
+    cases = [stands_by_without_a_watch, given_away, ended, upgraded, not_upgraded, killed, stopped, old_writes_are_over, idle_owner_notices, lock_is_taken_away, race,
              hosts_hear_the_truth, mistakes]
     if can_cut():
         cases.append(cut_off)

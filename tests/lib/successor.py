@@ -165,3 +165,33 @@ class Between:
     def close(self):
         self.old.close()
         self.new.close()
+
+
+# Its successor says these words, and ends; without a predecessor it is rblkd.
+FALSE_SUCCESSOR = """#!/usr/bin/python3
+import os, socket, sys
+fd = os.environ.pop("RBLKD_PREDECESSOR", None)
+if fd is None:
+    os.execve({rblkd!r}, [{rblkd!r}] + sys.argv[1:], os.environ)
+s = socket.socket(fileno=int(fd))
+for word in {words!r}:
+    s.send(word.encode())
+    while s.recv(65536) in (b"handover", b"memory"):
+        pass
+"""
+
+
+def own_program(scratch):
+    """The path of an rblkd that can be replaced."""
+    path = scratch.file("rblkd")
+    scratch.env["SOFTRDMA_LIB"] = SOFTRDMA
+    shutil.copy(RBLKD, path)
+    return path
+
+
+def replace_program(path, *words):
+    """By one whose successor says those words, each when the one before was answered, and ends."""
+    os.unlink(path)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(FALSE_SUCCESSOR.format(rblkd=RBLKD, words=words))
+    os.chmod(path, 0o755)

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import struct
@@ -15,9 +14,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, SOFTRDMA, VERIFY, Target, Volume, ask, expect,  # noqa: E402
+from harness import (NQN, PATIENCE, RBLKCTL, RBLKD, VERIFY, Target, Volume, ask, expect,  # noqa: E402
                      expect_equal, fio, run, run_cases, start_fio, wait_until, with_fabric)
-from successor import upgrade  # noqa: E402
+from successor import own_program, replace_program, upgrade  # noqa: E402
 
 FAILED, BUSY = 1, 5
 MIB = 1 << 20
@@ -84,9 +83,7 @@ def settings_stay(scratch):
 
 def not_changed_meanwhile(scratch):
     """The new process has read the configuration: it stays as it is, until the upgrade is over."""
-    program = scratch.file("rblkd")
-    shutil.copy(RBLKD, program)
-    scratch.env["SOFTRDMA_LIB"] = SOFTRDMA
+    program = own_program(scratch)
     target = Target(scratch, ["nsid: 2, ram: 1MiB"], rblkd=program)
     os.unlink(program)
     with open(program, "w", encoding="ascii") as f:
@@ -120,32 +117,13 @@ def refused(scratch):
     target.stop()
 
 
-# A successor that says these words, each when the one before it was answered, and ends.
-FALSE_SUCCESSOR = """#!/usr/bin/python3
-import os, socket, sys
-fd = os.environ.pop("RBLKD_PREDECESSOR", None)
-if fd is None:
-    os.execve({rblkd!r}, [{rblkd!r}] + sys.argv[1:], os.environ)
-s = socket.socket(fileno=int(fd))
-for word in {words!r}:
-    s.send(word.encode())
-    while s.recv(65536) in (b"handover", b"memory"):
-        pass
-"""
-
-
 def with_successor(scratch, *words):
     """A target whose program is replaced, once it runs, by one that ends after those words."""
-    program = scratch.file("rblkd")
-    scratch.env["SOFTRDMA_LIB"] = SOFTRDMA
-    shutil.copy(RBLKD, program)
+    program = own_program(scratch)
     target = Target(scratch, export_of(scratch, 8), rblkd=program)
     volume = Volume(target, 2)
     fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=4m", *VERIFY)
-    os.unlink(program)
-    with open(program, "w", encoding="utf-8") as f:
-        f.write(FALSE_SUCCESSOR.format(rblkd=RBLKD, words=words))
-    os.chmod(program, 0o755)
+    replace_program(program, *words)
     return target, volume
 
 

@@ -40,6 +40,21 @@ check "softrdma finds its library" "$root$prefix/bin/softrdma" true
 for file in "$root$prefix"/share/bash-completion/completions/*; do
 	check "completion of ${file##*/} is bash" bash -n "$file"
 done
+# offers PROGRAM "WORD..." WANTED...: after those words, which may be none
+offers() {
+	local program=$root$1 wanted offered
+	offered=$("$source/tests/packaging/complete.sh" "$root$prefix/share/bash-completion/completions/${1##*/}" \
+		"$program" $2 '')
+	for wanted in "${@:3}"; do
+		grep -qx -- "$wanted" <<<"$offered" || { echo "no $wanted in: $offered"; return 1; }
+	done
+}
+ctl=$prefix/bin/rblkctl rblk=$sbindir/rblk
+check "completion of rblkctl offers its commands" offers "$ctl" "" status ns upgrade gen-key
+check "completion of rblkctl offers second words" offers "$ctl" registrant list drop
+check "completion of rblkctl offers choices" offers "$ctl" "group list -o" table json
+check "completion of rblk offers its commands" offers "$rblk" "" attach path doctor
+check "completion of rblk offers choices" offers "$rblk" "path add --output" table json
 
 check "an example runs as it is" "$root$sbindir/rblkd" --check --config "$root$prefix/share/doc/rblk/examples/ram.yaml"
 

@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+"""Pages say what is so: the locks of docs/ARCHITECTURE.md, the packages of docs/SETUP.md, and the words that an
+option takes, in its help as in its manual page."""
+
+import os
+import re
+
+from common import ROOT, Tap, files, read
+
+PRODUCT = ("base/", "transport/", "target/", "initiator/", "library/", "nbd_bridge/", "tools/")
+LOCKS = "docs/ARCHITECTURE.md"
+LOCKS_HEADING = "**Locks.**"
+# A variable or a field, not a parameter.
+LOCK = re.compile(r"^[^(*\n]*\b(?:pthread_(?:mutex|rwlock|spinlock)_t|atomic_flag|mtx_t)\b[^(*\n]*[;=]", re.M)
+PACKAGES = "docs/SETUP.md"
+PACKAGES_HEADING = "| package | for | contains |"
+CONTROL = "debian/control"
+# {"name", 'n', ..., "one|two|OTHER", and .name = "name", ... .placeholder = "one|two|OTHER".
+PLACEHOLDER = re.compile(r'\{(?:\.name = )?"([a-z-]+)",[^{}]*?"((?:[a-zA-Z-]+\|)+[a-zA-Z-]+)"', re.S)
+MANUALS = {"tools/rblk/": "docs/man/rblk.8.scd", "tools/rblkctl/": "docs/man/rblkctl.8.scd",
+           "target/operations/": "docs/man/rblkd.8.scd"}
+
+
+def lock_files(table):
+    """Those of the first cells: `folder/one.c`, `two.c` are of one folder."""
+    for cell in re.findall(r"^\| (`[^|]+) \|", table, re.M):
+        names = re.findall(r"`([\w/.]+)`", cell)
+        yield from (os.path.join(os.path.dirname(names[0]), os.path.basename(name)) for name in names)
+
+
+def lock_faults():
+    paragraph = read(LOCKS).split(LOCKS_HEADING, 1)[-1].split("\n**", 1)[0].split("\n#", 1)[0]
+    named = set(lock_files(paragraph))
+    there = {name for name in files(".c", ".h") if name.startswith(PRODUCT) and LOCK.search(read(name))}
+    yield from (f"{LOCKS}: its locks lack that of {name}" for name in sorted(there - named))
+    yield from (f"{LOCKS}: {name} has no lock" for name in sorted(named - there))
+
+
+def package_faults():
+    """A release has no debian/."""
+    if not os.path.exists(os.path.join(ROOT, CONTROL)):
+        return
+    made = set(re.findall(r"^Package: (\S+)", read(CONTROL), re.M))
+    table = read(PACKAGES).split(PACKAGES_HEADING, 1)[-1].split("\n\n", 1)[0]
+    cells = re.findall(r"^\| ([a-z][a-z0-9, -]+) \|", table, re.M)
+    named = {name for cell in cells for name in cell.split(", ")}
+    yield from (f"{PACKAGES}: its packages lack {name}" for name in sorted(made - named))
+    yield from (f"{PACKAGES}: there is no package {name}" for name in sorted(named - made))
+
+
+def words_of(text):
+    return set(re.sub(r"[_*]", "", text).split("|"))
+
+
+def option_words():
+    """Yields (file, page, option, its words in the help)."""
+    for name in files(".c"):
+        page = next((page for folder, page in MANUALS.items() if name.startswith(folder)), None)
+        for option, words in PLACEHOLDER.findall(read(name)) if page else []:
+            yield name, page, option, words
+
+
+def word_faults():
+    for name, page, option, words in option_words():
+        shown = re.findall(rf"^\*?.*--{option}\*? ([\w*|-]+\|[\w*|-]+)", read(page), re.M)
+        if not any(words_of(words) == words_of(text) for text in shown):
+            yield f"{name}: --{option} takes {words}, in {page}: {' or '.join(shown) or 'nothing'}"
+
+
+def main():
+    tap = Tap()
+    tap.check("each lock is in the list of locks", list(lock_faults()))
+    tap.check("each package is in the list of packages", list(package_faults()))
+    tap.check("an option takes the same words in its help and in its page", list(word_faults()))
+    tap.check("there are such options", [] if len(list(option_words())) > 5 else ["few are found"])
+    tap.finish()
+
+
+if __name__ == "__main__":
+    main()

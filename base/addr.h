@@ -30,7 +30,7 @@ int addr_parse_numeric(const char *s, uint16_t default_port, union addr *ret_add
 struct error;
 int addr_check_ip(const char *what, struct error *error);
 
-/* Of an address of either family. Two are equal when family, address, port and IPv6 scope are. */
+/* Addresses of either family. Two are equal when family, address, port and IPv6 scope are. */
 socklen_t addr_len(const union addr *addr);
 uint16_t addr_port(const union addr *addr);
 bool addr_is_wildcard(const union addr *addr);

@@ -12,7 +12,7 @@
 /* For arrays on a hot path: -ftrivial-auto-var-init does not clear them in each call. The code must
  * write an element before it reads it. */
 #define UNINITIALIZED __attribute__((uninitialized))
-/* What a condition usually is: the other case moves out of the way of the usual one. */
+/* The usual value of a condition: the compiler moves the other case out of the way. */
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* A function that is not inlined, so that its hot callers save no registers for it. */

@@ -6,7 +6,7 @@
  *
  * While no capture runs, an exchange costs one load and one branch. While one runs, it costs a
  * lock, which only the reader and the threads of the same struct take, and a copy into memory that
- * was allocated at the start. What finds no room is counted and left out.
+ * was allocated at the start. An exchange that finds no room is counted and left out.
  *
  * One thread owns a struct capture: init, start, take, stop. Any thread adds.
  */

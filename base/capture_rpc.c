@@ -118,7 +118,7 @@ static char *to_hex(const struct capture_entry *entries, unsigned n)
 	return text;
 }
 
-/* What does not reach the reader for lack of memory would be lost, so memory comes first. */
+/* Allocates before it takes entries: an entry that was taken and cannot be sent is lost. */
 static struct json_object *read_entries(struct capture_service *service, struct error *error)
 {
 	_autofree_ struct capture_entry *entries = malloc(READ_MAX * sizeof(*entries));

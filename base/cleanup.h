@@ -14,7 +14,7 @@
 #define _autoclose_  _cleanup_(cleanup_close)
 #define _autofclose_ _cleanup_(cleanup_fclose)
 
-/* What the attributes above call at the end of the scope. NULL and -1 hold nothing. */
+/* The attributes above call these at the end of the scope. NULL and -1 hold nothing. */
 static inline void cleanup_free(void *p)
 {
 	free(*(void **)p);

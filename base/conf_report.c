@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines and columns are counted as in libyaml, in characters; the caret lines rely on it. What the
- * file contains is printed so that it cannot control the terminal.
+ * Lines and columns are counted as in libyaml, in characters; the caret lines rely on it. Text of
+ * the file is printed so that it cannot control the terminal.
  */
 #include <stdarg.h>
 #include <string.h>

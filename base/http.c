@@ -42,7 +42,7 @@ struct client {
 	uint64_t since_ns; /* of the connection, or of the last answer */
 };
 
-/* Of the text of the metrics. */
+/* The states of the text of the metrics. */
 enum http_state {
 	HTTP_RESTS,
 	HTTP_ASKS, /* the HTTP thread waits for control to make it */

@@ -25,7 +25,7 @@ static inline void list_init(struct list *l)
 	l->next = l->prev = l;
 }
 
-/* Of a head: no nodes. Of a node: it is in no list. */
+/* For a head: it has no nodes. For a node: it is in no list. */
 static inline bool list_is_empty(const struct list *l)
 {
 	return l->next == l;

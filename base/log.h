@@ -18,7 +18,7 @@ enum log_level {
 	LOG_DEBUG,
 };
 
-/* What a record is about, as fields of the journal: RBLK_SUBSYSTEM, RBLK_NSID and so on. NULL, ""
+/* The subject of a record, as fields of the journal: RBLK_SUBSYSTEM, RBLK_NSID and so on. NULL, ""
  * and 0: that field is not written. */
 struct log_about {
 	const char *subsystem; /* NQN */
@@ -40,8 +40,8 @@ enum log_time {
 void log_show_time(enum log_time time);
 /* How an error record of this program begins, without the time: for signal handlers. */
 const char *log_error_prefix(void);
-/* What each record of this program is about, unless the call tells. Before threads start. The
- * caller never frees what it points to. */
+/* Sets the subject of each record of this program, unless the call names one. Before threads start.
+ * The caller never frees what it points to. */
 void log_set_about(const struct log_about *about);
 void log_set_level(enum log_level max_level);
 /* From now on records go to sink, as text without prefix and newline, and not to stderr; NULL: to

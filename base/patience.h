@@ -32,20 +32,20 @@
 #include "base/spin.h"
 
 enum {
-	/* What may be lost by not knowing better: a twentieth. */
+	/* The share that a wrong forecast may cost: a twentieth. */
 	PATIENCE_SHARE = 20,
 	/* Shares are in thousandths. A pause is 1/8 of one, so four change a forecast that was
 	 * sure. */
 	PATIENCE_ONE = 1000,
 	PATIENCE_WEIGHT = 8,
-	/* From one look for a crowd to the next: about a time slice of the scheduler. What two
-	 * looks within one slice see is the same. */
+	/* From one look for a crowd to the next: about a time slice of the scheduler. Two looks
+	 * within one slice see the same. */
 	PATIENCE_LOOK_NS = 2 * 1000 * 1000,
 	/* A verdict needs about CROWD_WEIGHT looks, so it holds for 20 times as long. */
 	PATIENCE_CROWDED_NS = PATIENCE_SHARE * CROWD_WEIGHT * PATIENCE_LOOK_NS,
 };
 
-/* Of the pauses of one kind. */
+/* The forecast for pauses of one kind. */
 struct patience_forecast {
 	unsigned soon, near; /* shares */
 };

@@ -10,8 +10,8 @@
 
 #include <stdatomic.h>
 
-/* Of the calling thread, which is online once it is registered. quiescent: it holds no pointer now.
- * offline: it holds none until it is online again, so no writer waits for it. */
+/* For the calling thread, which is online once it is registered. quiescent: it holds no pointer
+ * now. offline: it holds none until it is online again, so no writer waits for it. */
 void rcu_register_reader(void);
 void rcu_unregister_reader(void);
 void rcu_quiescent(void);

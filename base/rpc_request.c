@@ -152,7 +152,7 @@ static struct rpc_answer call_method(const struct rpc_method *method, void *cont
 					 error.hint));
 }
 
-/* What is wrong with the members of a request; NULL: nothing. */
+/* The fault in the members of a request; NULL: none. */
 static const char *find_fault(struct json_object *version, struct json_object *method,
 			      struct json_object *params, struct json_object *id)
 {

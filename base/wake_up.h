@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What it costs on this machine that a loop sleeps: to wake it, and its peer. Any thread. */
+/* The cost of sleep for a loop on this machine: the time to wake it, and its peer. Any thread. */
 #pragma once
 
 #include <stdint.h>
 
 enum {
-	/* What is taken for it where it cannot be measured. */
+	/* assumed where it cannot be measured */
 	WAKE_UP_NS = 20 * 1000,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See wake_up_kept.h. What the file says is checked, and can change nothing but how long a loop
+/* See wake_up_kept.h. The contents of the file are checked, and can only change how long a loop
  * polls. */
 #include "base/wake_up_kept.h"
 

@@ -8,7 +8,7 @@
 struct rblk_queue;
 struct rblk_volume;
 
-/* Of a queue: it is to send a Flush, or has sent it. */
+/* A Flush that a queue has to send, or has sent. */
 struct errand {
 	/* Thread: control */
 	bool is_out;

@@ -12,7 +12,7 @@
 #include "library/handle.h"
 #include "library/process.h"
 
-/* Of both: its only use is to make the loop's epoll_fd readable. */
+/* For both descriptors: their only use is to make the loop's epoll_fd readable. */
 static void clear(struct loop_fd *lfd, uint32_t events)
 {
 	uint64_t n;

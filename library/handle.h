@@ -43,7 +43,7 @@ struct rblk_volume {
 	unsigned n_ended_memories;
 	unsigned n_queues;
 
-	/* Thread: any. Of info, for each I/O. */
+	/* Thread: any. Copies from info, for each I/O. */
 	_Atomic uint64_t size_bytes;
 	_Atomic uint32_t max_compare_bytes;
 };
@@ -73,7 +73,7 @@ struct rblk_queue {
 	uint32_t n_outstanding;
 };
 
-/* What rblk_io.internal holds. */
+/* The contents of rblk_io.internal. */
 struct io_part {
 	union {
 		struct volume_io io;

@@ -6,7 +6,7 @@
 #include "library/message.h"
 #include "library/options.h"
 
-/* Of syslog(3). */
+/* Priorities of syslog(3). */
 static const int priorities[] = {[LOG_ERR] = 3, [LOG_WARN] = 4, [LOG_INFO] = 6, [LOG_DEBUG] = 7};
 
 /* Thread: as of log_set_sink, which calls under its lock */

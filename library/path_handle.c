@@ -26,7 +26,7 @@ struct change {
 	bool is_dead;
 	int r;
 	struct error error;
-	/* What the last look has found. */
+	/* The result of the last look. */
 	bool is_there;
 	struct volume_path_status path;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the volumes of a process share: the control thread with its loop, which begins with the
+ * Shared by the volumes of a process: the control thread with its loop, which begins with the
  * first of them and ends with the last, and the sign that this is not a child that fork made.
  */
 #pragma once

@@ -39,7 +39,7 @@ struct rblk_option {
 	const char *value;
 };
 
-/* What a volume is. Sizes are bytes. */
+/* The properties of a volume. Sizes are bytes. */
 struct rblk_info {
 	uint64_t size_bytes;
 	uint32_t block_size;   /* offsets and lengths are multiples of it */
@@ -48,7 +48,8 @@ struct rblk_info {
 	uint32_t is_read_only, has_write_zeroes, has_discard, reads_zero_after_discard;
 	uint8_t uuid[16], nguid[16]; /* zero: the target gives none */
 	char serial[24], model[48], firmware[16];
-	/* Of one compare and write; 0: the target has none, or does not say that it is atomic. */
+	/* The most of one compare and write; 0: the target has none, or does not say that it is
+	 * atomic. */
 	uint64_t max_compare_bytes;
 	uint64_t reserved[15];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What only the shared library has: it finds its RDMA devices at run time, and is silent until the
- * program takes its messages. */
+/* Only the shared library has this file: it finds its RDMA devices at run time, and is silent until
+ * the program takes its messages. */
 #include "library/process.h"
 #include "library/rblk.h"
 #include "transport/provider.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What status tells about the NBD clients and the workers; see bridge_rpc.c. Control thread. */
+/* The NBD clients and the workers in the answer to status; see bridge_rpc.c. Control thread. */
 #pragma once
 
 struct bridge;

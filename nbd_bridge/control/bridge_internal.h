@@ -39,7 +39,7 @@ enum bridge_departure_state {
 	BRIDGE_DEPARTURE_FLUSHING, /* a worker has the Flush */
 };
 
-/* Of a path that is being removed, one at a time: bridge_path.c. */
+/* The path that is being removed, one at a time: bridge_path.c. */
 struct bridge_departure {
 	enum bridge_departure_state state;
 	union addr address;

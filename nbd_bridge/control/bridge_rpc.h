@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the volume process answers on its control socket, to the subcommands of rblk:
+ * The volume process answers these methods on its control socket, for the subcommands of rblk:
  *
  *   status            everything, one object ("schema": 1; keys are only added)
  *   stats             counts and latencies of the volume's I/O, which only grow

@@ -5,7 +5,7 @@
 
 #include "nbd_bridge/control/bridge_internal.h"
 
-/* Of one NBD client, or of all. */
+/* The figures of one NBD client, or of all. */
 struct client_figures {
 	uint64_t n_requests; /* in flight */
 	uint64_t oldest_ns;  /* clock_ns() when the oldest of them came; 0: there is none */

@@ -16,7 +16,7 @@
 #include "initiator/control/volume.h"
 #include "nbd_bridge/io/nbd_export.h"
 
-/* What a front end gets from the volume process. */
+/* The volume process, as a front end sees it. */
 struct frontend_host {
 	struct loop *loop; /* control */
 	const struct nbd_export *export;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a volume process publishes about its block device: a file by the namespace's UUID that holds
- * "NAME SOCKETS BLOCK-SIZE". udev reads the name, for the links in /dev/disk/by-rblk. The successor
- * of a process that died reads how the device was made. The process that holds the file's lock is
- * the only one that may give the device connections. Thread: control.
+ * The file in which a volume process publishes its block device. It is named by the namespace's
+ * UUID and holds "NAME SOCKETS BLOCK-SIZE". udev reads the name, for the links in
+ * /dev/disk/by-rblk. The successor of a process that died reads how the device was made. The
+ * process that holds the file's lock is the only one that may give the device connections. Thread:
+ * control.
  */
 #pragma once
 

@@ -39,7 +39,7 @@ int kernel_nbd_connect(struct kernel_nbd *nbd, const struct kernel_nbd_params *p
  * timeouts are set again. -EINVAL: no such device, or of another backend. */
 int kernel_nbd_reconfigure(struct kernel_nbd *nbd, uint32_t index,
 			   const struct kernel_nbd_params *params);
-/* Of params: size and backend. */
+/* Uses size and backend of params. */
 int kernel_nbd_resize(struct kernel_nbd *nbd, uint32_t index,
 		      const struct kernel_nbd_params *params);
 /* The device ends with its last close, unless it is reconfigured before. */

@@ -14,7 +14,7 @@
 #include "nbd_bridge/control/figures.h"
 #include "nbd_bridge/control/metrics.h"
 
-/* What is written, and where. */
+/* The figures to write, and where to. */
 struct metrics {
 	struct prometheus p;
 	const struct bridge *bridge;

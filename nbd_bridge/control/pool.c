@@ -253,7 +253,7 @@ static bool is_better(const struct pool *pool, const struct worker *worker,
 	return worker->load < best->load;
 }
 
-/* Of those in use, or of all, the one with the least to do. */
+/* The worker with the least to do, of those in use or of all. */
 static struct worker *find_worker(const struct pool *pool, bool must_be_used)
 {
 	struct worker *best = NULL;

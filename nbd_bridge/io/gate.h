@@ -12,13 +12,13 @@
 struct nbd_conn;
 struct worker;
 
-/* Of a volume process. Thread: control. */
+/* The part of a volume process. Thread: control. */
 struct gate {
 	struct list *workers; /* borrowed: of struct worker */
 	uint64_t n_tickets;
 };
 
-/* Of a worker. */
+/* The part of a worker. */
 struct gate_worker {
 	/* Thread: control */
 	struct gate *gate;	  /* borrowed */

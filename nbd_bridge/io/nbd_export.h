@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the NBD server offers: one volume. Shared by all its connections on all workers.
+/* The export of the NBD server: one volume. Shared by all its connections on all workers.
  */
 #pragma once
 

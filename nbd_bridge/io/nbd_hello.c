@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the server sends during the handshake. Replies to one option are collected in
+ * The server's messages of the handshake. Replies to one option are collected in
  * conn.handshake.bytes and sent as one; the next option is read when they have left, so a client
  * that sends options and reads nothing makes us hold CONN_REPLY_MAX bytes, no more.
  */

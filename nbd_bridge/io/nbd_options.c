@@ -17,7 +17,7 @@
 #include "nbd_bridge/io/nbd_hello.h"
 #include "nbd_bridge/io/nbd_options.h"
 
-/* What is left of an option's data. */
+/* The rest of an option's data. */
 struct reader {
 	const uint8_t *at;
 	size_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reads. The volume reads whole blocks into registered memory, and the client's bytes leave from
- * there, without a copy. What the client can take decides how:
+ * there, without a copy. The client's abilities decide how:
  *
  *   chunks    Structured replies: each part is a chunk, sent when it was read, in any order; a
  *             failed read ends in an error chunk.

@@ -26,8 +26,8 @@ struct nbd_request *nbd_request_take(struct nbd_conn *conn)
 	struct nbd_request *r = conn->free_requests;
 
 	conn->free_requests = r->next_free;
-	/* What the header fills in, and out, are not cleared before. parts is empty: each part
-	 * leaves it before it is given back. */
+	/* Fields that the header fills in, and out, are not cleared before. parts is empty: each
+	 * part leaves it before it is given back. */
 	r->conn = conn;
 	r->cursor = 0;
 	r->n_refs = 1;

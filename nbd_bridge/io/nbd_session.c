@@ -110,7 +110,7 @@ static void reap(struct loop_call *call)
 	conn->on_over(conn);
 }
 
-/* What both ways to end have in common: no more input. */
+/* Both ways to end begin with this: no more input. */
 static void end_input(struct nbd_conn *conn)
 {
 	check(nbd_conn_is_open(conn));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of a connection: its limits, its states, and what the steps of its input machine return. */
+/* A connection's limits, its states, and the results of the steps of its input machine. */
 #pragma once
 
 enum {
@@ -28,7 +28,7 @@ enum conn_state {
 	CONN_CLOSED,   /* the socket is closed; I/O may still be with the volume */
 };
 
-/* What a step of the input machine returns to the session. */
+/* The result of a step of the input machine, for the session. */
 enum conn_step {
 	STEP_AGAIN,
 	STEP_NEEDS_INPUT,
@@ -38,14 +38,14 @@ enum conn_step {
 	STEP_ABORT,    /* the client breaks the protocol, as conn->why describes */
 };
 
-/* What the handshake has agreed on; each includes those before it. */
+/* Agreed on in the handshake; each includes those before it. */
 enum conn_replies {
 	REPLIES_SIMPLE,
 	REPLIES_STRUCTURED,
 	REPLIES_WITH_STATUS, /* and the context base:allocation: block status may be asked for */
 };
 
-/* What is known of the end of a connection, from outside of it. The rules of moves: nbd_conn.c. */
+/* How a connection ends, as known outside of it. The rules of moves: nbd_conn.c. */
 enum conn_end {
 	END_OPEN,
 	END_STOPPING,	/* server shutdown: new requests are refused */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Of a connection: what it has received, what it sends, its handshake, its figures. Thread: the
+/* The parts of a connection: its input, its output, its handshake, its figures. Thread: the
  * worker's. */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the connections of one worker share: its loop, its queue of the volume, the list of those
+ * Shared by the connections of one worker: its loop, its queue of the volume, the list of those
  * that have something to send. It is the worker's lower half: connections know this, not the worker
  * (worker.h), which owns it and outlives them.
  */

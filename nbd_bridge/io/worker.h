@@ -17,7 +17,7 @@ enum {
 	WORKER_MOVES_MAX = 16, /* connections that one message asks to leave */
 };
 
-/* What the volume process wants of the connections. */
+/* The order of the volume process to the connections. */
 enum worker_phase {
 	WORKER_SERVING,
 	WORKER_STOPPING, /* clients' connections end */

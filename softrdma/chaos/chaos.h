@@ -41,7 +41,7 @@ uint64_t chaos_pause_ns(void);
 bool chaos_reorders(void);
 bool chaos_port_is_down(void);
 
-/* What becomes of a packet that is about to be sent. */
+/* The fate of a packet that is about to be sent. */
 enum chaos_packet {
 	CHAOS_PACKET_GOES,
 	CHAOS_PACKET_DROPPED,

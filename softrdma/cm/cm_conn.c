@@ -6,9 +6,8 @@
  *   get_cm_event: QP -> RTS; ESTABLISHED --- RTU --> ESTABLISHED
  *   DISCONNECTED <------- DREQ / DREP ------ disconnect ... DISCONNECTED
  *
- * A way (cm_way.h) carries the messages. What it brings from the peer is handled here, by the
- * helper; the thread that calls sends. All under sr_cm_lock, except that QPs are modified without
- * it.
+ * A way (cm_way.h) carries the messages. The helper handles here what a way brings from the peer;
+ * the thread that calls sends. All under sr_cm_lock, except that QPs are modified without it.
  */
 #include "softrdma/cm/cm_conn.h"
 #include "softrdma/cm/cm_device.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the application's thread does in rdma_get_cm_event, besides fetching an event (cm_queue.c).
+ * Work of the application's thread in rdma_get_cm_event, besides fetching an event (cm_queue.c).
  * As in librdmacm, some steps of a connection happen there: the active side's queue pair comes to
  * RTS, and a rejected one goes to ERR.
  */

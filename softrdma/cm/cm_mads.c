@@ -6,8 +6,8 @@
  * repeated or its ids rest in timewait. The helper brings MADs and runs the timers, the
  * application's threads call sr_cm_by_mads; all under sr_cm_lock.
  *
- * A request makes an id only after a listener matched and its backlog has room. What a MAD says
- * counts only for a connection between the two addresses that it travels between.
+ * A request makes an id only after a listener matched and its backlog has room. A MAD counts only
+ * for a connection between the two addresses that it travels between.
  */
 #include "softrdma/cm/cm_mads.h"
 

@@ -56,7 +56,7 @@ static int bind_source(struct sr_cm_id *id, const struct sockaddr *src, const st
 	return sr_cm_bind(id, (struct sockaddr *)&s);
 }
 
-/* What is known of a destination before the id is locked. */
+/* A destination, as known before the id is locked. */
 struct found {
 	int r;			       /* of sr_cm_check_local */
 	int far;		       /* of sr_cm_find_far, if it is not local */

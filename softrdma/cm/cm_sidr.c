@@ -6,8 +6,8 @@
  * side that answers keeps the answer as long as the question may be repeated. Both are objects
  * beside the id, which may be destroyed at any time. Everything is under sr_cm_lock.
  *
- * Any machine can forge questions: where no program listens, they are answered and forgotten. Of
- * those for a program few may wait for it, and few answers are kept: a question that is repeated
+ * Any machine can forge questions: where no program listens, they are answered and forgotten. Few
+ * questions may wait for a program, and few of its answers are kept: a question that is repeated
  * later than that asks the program again.
  */
 #include "softrdma/cm/cm_sidr.h"

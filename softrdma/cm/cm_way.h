@@ -27,6 +27,6 @@ struct sr_cm_way {
 	/* Whether the way itself repeats messages, gives up and keeps timewait; if not, the id's
 	 * timer does. */
 	bool keeps_time;
-	/* Of the queue pair, where the program has set none: 4.096 us * 2^n for each retry. */
+	/* For a queue pair whose program has set none: 4.096 us * 2^n for each retry. */
 	uint8_t ack_timeout;
 };

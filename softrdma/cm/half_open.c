@@ -88,7 +88,7 @@ bool half_open_may_come(struct half_opens *t, const uint8_t gid[16], uint32_t id
 	return true;
 }
 
-/* Of a known address: its oldest, if there are too many. */
+/* The oldest request of a known address, if it has too many. */
 static struct half_open *excess_of_known(const struct half_opens *t, const uint8_t gid[16])
 {
 	struct half_open *oldest = NULL;

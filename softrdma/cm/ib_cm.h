@@ -30,7 +30,7 @@ enum ib_cm_state {
 	IB_CM_N_STATES,
 };
 
-/* What the owner is notified of, with the rdma_cm event that stands for it. */
+/* Notices to the owner, each with the rdma_cm event that stands for it. */
 enum ib_cm_notice {
 	IB_CM_NOTHING,
 	IB_CM_RESPONSE,	     /* CONNECT_RESPONSE; the MAD is the REP */
@@ -122,8 +122,8 @@ void ib_cm_on_unreachable(struct ib_cm *c);
 
 /* Answers without a connection. A REQ is refused with a REJ. */
 void ib_cm_refuse(const struct mad *req, enum mad_reason reason, uint8_t ret[MAD_BYTES]);
-/* What a MAD gets whose connection does not exist, or not any more: a DREQ its DREP, a REP a REJ,
- * so that the peer does not wait for nothing. False: nothing. */
+/* Answers a MAD whose connection does not exist, or not any more: a DREQ with a DREP, a REP with a
+ * REJ, so that the peer does not wait for nothing. False: no answer. */
 bool ib_cm_answer_stray(const struct mad *m, uint8_t ret[MAD_BYTES]);
 
 /* For people, and for the checked table of moves. */

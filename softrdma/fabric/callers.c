@@ -19,7 +19,7 @@ struct caller {
 	struct sr_timer timer;
 };
 
-/* Of the helper. */
+/* Thread: helper */
 static struct caller *callers;
 static struct sr_strangers strangers;
 static uint64_t last_number;

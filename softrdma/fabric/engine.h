@@ -5,7 +5,7 @@
  * each other's segments, and fabric/roce/, packets over UDP. A queue pair gets its engine when it
  * comes to RTR.
  *
- * What both sides of the seam share is the process' own segment (seg.h): keys, receive queues,
+ * Both sides of the seam share the process' own segment (seg.h): keys, receive queues,
  * completion queues and the receiving half of each queue pair. An engine that receives packets
  * delivers to it as a peer would, with sr_peer_self: rq.h takes a receive, completion.h pushes an
  * entry, verbs/qp_run.h completes or fails a work request. It is called by the helper through a
@@ -124,7 +124,7 @@ const struct sr_engine *sr_engine_for(const struct ibv_qp_attr *attr);
 const struct sr_engine *sr_engine_to(const union ibv_gid *local, const union ibv_gid *remote);
 /* Calls open of all engines. */
 void sr_engine_open(void);
-/* What the engines' path_mtu says, IBV_MTU_4096 if none says anything. Any thread. */
+/* The path MTU of the first engine that has one; otherwise IBV_MTU_4096. Any thread. */
 enum ibv_mtu sr_engine_path_mtu(void);
 
 /* The engine whose poll and sleep are to be called: NULL until it has something to read. */

@@ -77,7 +77,7 @@ int sr_peer_init(int wake_fd)
 	return 0;
 }
 
-/* Of a forked child: no segment is mapped there. Queue pairs of the parent keep what they point
+/* In a forked child no segment is mapped. Queue pairs of the parent keep what they point
  * to. */
 static void drop_inherited(struct sr_peer *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every file of the library may need of the language. */
+/* Macros that every file of the library may need. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +9,7 @@
 /* A public function of libibverbs or librdmacm; everything else is hidden (softrdma.map). */
 #define SR_API __attribute__((visibility("default")))
 
-/* What a condition usually is: the other case moves out of the way of the usual one. */
+/* The usual value of a condition: the compiler moves the other case out of the way. */
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 /* A function that is not inlined, so that its hot callers save no registers for it. */

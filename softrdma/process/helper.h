@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What epoll reports: the kind in the top byte, an identity below. */
+/* The data of an event of epoll: the kind in the top byte, an identity below. */
 enum sr_watch {
 	SR_WATCH_WAKE,
 	SR_WATCH_TIMER,

@@ -49,7 +49,7 @@ struct sr_part {
 	void (*on_fault)(enum sr_fault fault);
 	/* Helper thread: the device begins to leave; its queue pairs have failed already. */
 	void (*on_removal)(void);
-	/* What moves data between queue pairs. */
+	/* moves data between queue pairs */
 	const struct sr_engine *engine;
 };
 

@@ -63,7 +63,7 @@ static void add32(uint32_t v)
 	add(&v, sizeof(v));
 }
 
-/* Of all processes that write the file. */
+/* For all processes that write the file. */
 static bool has_room(void)
 {
 	struct stat st;

@@ -44,7 +44,7 @@ enum {
 	ONLY = 4
 };
 
-/* What a QP's packets have in common, and the next packet sequence numbers. */
+/* The constant fields of a QP's packets, and the next packet sequence numbers. */
 struct stream {
 	struct trace_flow there, back;
 	uint32_t qpn, dest_qpn, mtu;

@@ -8,5 +8,6 @@
 
 struct sr_engine;
 
-/* Of queue pairs for datagrams: it runs their work requests, whichever engine reaches the peer. */
+/* The engine of queue pairs for datagrams: it runs their work requests, whichever engine reaches
+ * the peer. */
 extern const struct sr_engine sr_datagram_engine;

@@ -16,7 +16,7 @@
 
 #include "softrdma/process/api.h"
 
-/* What the allocator of a parent domain is asked for: its argument resource_type. */
+/* The argument resource_type of a parent domain's allocator. */
 enum domain_memory {
 	DOMAIN_SEND_QUEUE = 1,
 };
@@ -31,7 +31,7 @@ struct sr_pd {
 	uint32_t number; /* a parent domain has that of the domain below it */
 	_Atomic uint32_t users;
 
-	/* Of a parent domain only. */
+	/* Set in a parent domain only. */
 	struct sr_pd *below; /* NULL: this is a protection domain */
 	struct sr_td *td;    /* may be NULL */
 	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment,

@@ -163,7 +163,7 @@ bool sr_wqe_is_lossy(uint32_t opcode)
 	       opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW;
 }
 
-/* What kinds of queue pairs other than RC have. */
+/* For the kinds of queue pairs other than RC. */
 static NOINLINE int copy_of_type(struct sr_qp *qp, struct sr_wqe *w, const struct ibv_send_wr *wr)
 {
 	if (sr_qp_is_datagram(qp))

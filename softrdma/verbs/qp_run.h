@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files that run a send queue share: qp_run.c (executes it), qp_wait.c (a queue that
+ * Shared by the files that run a send queue: qp_run.c (executes it), qp_wait.c (a queue that
  * stands still) and qp_late.c (requests that chaos delays). All functions are called under the
  * queue pair's sq_lock, on application threads and on the helper. None waits: a queue that stands
  * still starts a timer.

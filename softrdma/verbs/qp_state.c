@@ -302,7 +302,7 @@ static void arrive(struct sr_qp *qp, enum ibv_qp_state from, enum ibv_qp_state t
 	}
 }
 
-/* What concerns the other half of XRC is ignored: modify_qp_mask() of the kernel's uverbs. */
+/* Ignores attributes of the other half of XRC, as modify_qp_mask() of the kernel's uverbs does. */
 static int strip(const struct sr_qp *qp, int mask)
 {
 	if (sr_qp_is_xrc_send(qp))

@@ -35,7 +35,7 @@ static uint32_t n_taken, taken_at[SEG_MAX_QP];
 
 /* ---- creation -------------------------------------------------------------- */
 
-/* Of the last half of the queue pairs that were created. */
+/* Whether it is in the last half of the queue pairs that were created. */
 static bool is_recent(uint32_t slot, uint32_t n)
 {
 	return taken_at[slot] && n_taken - taken_at[slot] < n / 2;
@@ -250,7 +250,7 @@ static void free_qp(struct sr_qp *qp)
 	free(qp);
 }
 
-/* What the queue pair uses, and its capacity. */
+/* Sets the objects that the queue pair uses, and its capacity. */
 static void fill_objects(struct sr_qp *qp, const struct ibv_qp_init_attr_ex *a)
 {
 	qp->type = a->qp_type;

@@ -156,7 +156,7 @@ static bool write_file(const char *folder, const struct file *file)
 	return is_whole;
 }
 
-/* Of this user alone: any user may make files in /tmp. */
+/* Whether it is this user's alone: any user may make files in /tmp. */
 static bool is_ours(const char *folder)
 {
 	struct stat st;

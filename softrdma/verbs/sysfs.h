@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs look at beside verbs: /sys/class/infiniband, /sys/class/infiniband_verbs and
+ * Files that programs read beside verbs: /sys/class/infiniband, /sys/class/infiniband_verbs and
  * /dev/infiniband. UCX wants to see a device file, rdma-core's tests the network interface behind
  * the device. The files exist once for each user and content, in a folder below /tmp.
  */

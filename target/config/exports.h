@@ -67,7 +67,7 @@ struct config_namespace {
 	unsigned cache; /* enum config_cache */
 	struct config_qos qos;
 	bool is_shared; /* other rblkd export the store, too */
-	/* What backends have in keys of their own, and the marks of these: store.c. */
+	/* Keys of the backends' own, and their marks: store.c. */
 	_Alignas(uint64_t) uint8_t own[BACKENDS_OWN_BYTES];
 	struct conf_mark own_marks[BACKENDS_OWN_KEYS];
 	uint64_t ana_group; /* default 1; means nothing without ana_groups */

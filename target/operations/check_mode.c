@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See check_mode.h. The text of the configuration is read by the caller, which may have written it
- * where the service sees nothing. What it names is looked at as the user of the service, because
- * root may open everything.
+ * where the service sees nothing. Files that it names are looked at as the user of the service,
+ * because root may open everything.
  */
 #include <pwd.h>
 #include <stdio.h>

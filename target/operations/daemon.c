@@ -282,7 +282,7 @@ static enum exit_code exit_code_of_config(const struct daemon *d)
 	return conf_is_busy(d->conf) ? EXIT_BUSY : EXIT_CONFIG;
 }
 
-/* What needs the stores, and what only one process of a configuration can have. */
+/* Starts what needs the stores, and what only one process of a configuration can have. */
 static int offer(struct target *target)
 {
 	int r = ownership_start(target);

@@ -39,7 +39,7 @@ struct daemon {
 	struct successor successor;
 };
 
-/* What the command line says; borrowed. */
+/* The options of the command line; borrowed. */
 struct daemon_options {
 	char *const *argv;
 	const char *config_path;

@@ -23,7 +23,7 @@ struct conf;
 struct handover;
 struct state_directory;
 
-/* What the caller has decided. All is borrowed until target_deinit. */
+/* The caller's decisions. All is borrowed until target_deinit. */
 struct target_parts {
 	struct target_config *config; /* a change swaps its contents: change/apply.h */
 	struct poller *pollers;	      /* NULL: pollers_start makes them */
@@ -41,8 +41,8 @@ int target_init(struct target *target, const struct target_parts *parts);
 void target_move(struct target *target, enum target_life next);
 /* Fills the slots of the portals. 0 or -ENOMEM. target_export does it if nothing else has. */
 int target_prepare(struct target *target);
-/* What a target serves with. Borrowed until target_withdraw, except handover, whose memory is
- * closed when the namespaces have it. */
+/* The stock that a target serves from. Borrowed until target_withdraw, except handover, whose
+ * memory is closed when the namespaces have it. */
 struct target_stock {
 	struct state_directory *state; /* NULL: nothing survives a restart */
 	struct state_directory

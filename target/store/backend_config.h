@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend is opened with: the keys of a namespace's configuration that concern its store. */
+/* The configuration of a backend: the keys of a namespace's configuration that concern its store.
+ * */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a store is opened for. */
+/* The purpose for which a store is opened. */
 enum backend_role {
 	BACKEND_SERVES, /* this rblkd alone has it */
 	/* Several rblkd may have it, and one does at a time: the owner of a group. Where it is

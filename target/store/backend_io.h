@@ -19,7 +19,7 @@ enum backend_op {
 	BACKEND_N_OPS,
 };
 
-/* What an I/O is for; io_errors.h finds its host by this. */
+/* The purpose of an I/O; io_errors.h finds its host by this. */
 enum backend_purpose {
 	BACKEND_FOR_COMMAND,  /* embedded in a request */
 	BACKEND_FOR_SHUTDOWN, /* embedded in a controller that a host shuts down */

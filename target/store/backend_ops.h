@@ -50,9 +50,9 @@ struct backend_ops {
 	 * *ret_identity (see struct backend; 0, 0: there is no store yet). Otherwise as open. */
 	int (*check)(const struct backend_config *config, uint64_t ret_identity[2],
 		     struct error *error);
-	/* What hosts may know of the store while another rblkd has it: at least its size. Takes no
-	 * lock and creates nothing. As open. NULL: the store has no lock that is free only when all
-	 * I/O of its last holder is over, so that nothing can stand by for it. */
+	/* Finds what hosts may know of the store while another rblkd has it: at least its size.
+	 * Takes no lock and creates nothing. As open. NULL: the store has no lock that is free only
+	 * when all I/O of its last holder is over, so that nothing can stand by for it. */
 	int (*look)(const struct backend_config *config, struct backend_limits *ret_limits,
 		    struct error *error);
 	/* Why no other rblkd could stand by for the store, by its keys; NULL: one can. Itself NULL:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What files and block devices share: I/O on a file descriptor. For file.c and device.c only; each
+ * I/O on a file descriptor, shared by files and block devices. For file.c and device.c only; each
  * adds how to open it, and how to make zeroes and holes.
  */
 #pragma once

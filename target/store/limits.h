@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend knows about its store; how many pollers and kinds of stores there may be. */
+/* The limits of a store, as its backend knows them; how many pollers and kinds of stores there may
+ * be. */
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
  * Identity. After a restart the contents are the same as before, zeroes, so hosts find the same
  * namespace again, unlike one in RAM.
  *
- * What each function of a backend must do:
+ * The duties of each function of a backend:
  *
  * - open runs on the control thread and may wait. It sets limits truthfully, because hosts order
  *   their writes by them (durability, has_volatile_cache) and align to them. On failure it writes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What one backend uses of shared resources: part of struct backend. */
+/* The share of one backend in common resources: part of struct backend. */
 #pragma once
 
 #include <stdbool.h>

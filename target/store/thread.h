@@ -39,17 +39,17 @@ struct backend_step {
 static_assert(sizeof(struct backend_step) <= sizeof(((struct backend_io *)0)->private),
 	      "a step must fit into the io");
 
-/* Of an io that a backend has. */
+/* The step of an io that a backend has. */
 static inline struct backend_step *backend_step(struct backend_io *io)
 {
 	return (struct backend_step *)(void *)io->private;
 }
 
 /*
- * What one poller lends to all backends: a libaio context with its eventfd, polled as a source of
- * the loop with one io_submit a turn, and the way back from the worker threads. At most depth iocbs
- * are in flight; further ones wait. With depth 0, or without a context from the system, worker
- * threads do everything. index: below POLLERS_MAX, each once. 0 or -errno.
+ * The resources that one poller lends to all backends: a libaio context with its eventfd, polled as
+ * a source of the loop with one io_submit a turn, and the way back from the worker threads. At most
+ * depth iocbs are in flight; further ones wait. With depth 0, or without a context from the system,
+ * worker threads do everything. index: below POLLERS_MAX, each once. 0 or -errno.
  */
 int backend_thread_new(struct loop *loop, unsigned index, unsigned depth,
 		       struct backend_thread **ret_thread);

@@ -42,8 +42,8 @@ struct whole {
 };
 
 /*
- * What a device holds: the address of the first mark; WHOLE_MANY, and the number of further ones
- * above WHOLE_HOLD_SHIFT, if there are any. 0: nothing.
+ * The marks that a device holds: the address of the first mark; WHOLE_MANY, and the number of
+ * further ones above WHOLE_HOLD_SHIFT, if there are any. 0: nothing.
  */
 typedef uint64_t whole_hold;
 

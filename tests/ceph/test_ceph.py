@@ -349,7 +349,7 @@ def status_has_the_health(scratch):
 
 
 def killed_osd_is_a_hiccup(scratch):
-    """Of three, each with a copy: kill -9 under fio verify."""
+    """One OSD of three, each with a copy, ends by kill -9 under fio verify."""
     with ceph.Cluster(osds=3) as three:
         image = three.image("rbd/image", "32M")
         target = Target(scratch, [namespace(1, image, three.conf)])

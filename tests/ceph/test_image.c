@@ -73,7 +73,7 @@ static void resize_image(const char *size)
 	assert_int_equal(system(command), 0);
 }
 
-/* By another client. What reaches over the new end fails, and librbd would cut it. */
+/* By another client. I/O beyond the new end fails; librbd would cut it. */
 static void rbd_shrinks(void **state)
 {
 	const struct rbd_config own = as_user("rblk");
@@ -162,7 +162,7 @@ static void must_hold(struct record_store *store, const char *name, const char *
 	must_have_found(&op, text, version);
 }
 
-/* What open has read, without a loop: once. */
+/* Reads what open has read, without a loop: once. */
 static void must_have_read(struct record_store *store, const char *text, uint64_t version)
 {
 	struct record_op op = {.name = store->own};

@@ -141,18 +141,18 @@ def check_stays(addresses):
 
 
 def beside(image, command, *arguments):
-    """Of the tool rados, with the object of the image's records."""
+    """Runs the tool rados on the object of the image's records."""
     number = re.search(r"id: (\w+)", CLUSTER.rbd("info", image).stdout).group(1)
     return CLUSTER.run("rados", "-c", CLUSTER.conf, "-p", "rbd", command, f"rblk.state.{number}", *arguments).stdout
 
 
 def fenced_clients(image):
-    """Of the records beside it."""
+    """The fenced clients in the records beside it."""
     return set(re.findall(r"^fenced#(\S+)$", beside(image, "listomapkeys"), re.M))
 
 
 def plant_record(image, address):
-    """Of a process of this machine that has ended."""
+    """The record of a process of this machine that has ended."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
         boot = f.read().strip()
     life = f"{boot} {os.stat('/proc/self/ns/pid').st_ino} 1 1"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libfailnth.so, preloaded into a program, shares with the test that started it: a file, named
+ * Shared by libfailnth.so, preloaded into a program, and the test that started it: a file, named
  * by $FAILNTH, that both map. A place is a call (malloc, ibv_create_cq, pwrite, ...) together with
  * its caller: a function that is called from two places is two places. The test sets is_recording,
  * phase, armed and skip; the program records places and failures.

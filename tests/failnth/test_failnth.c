@@ -169,7 +169,7 @@ static void sweep(enum phase phase, test_place test)
 
 /* ---- at the start ---------------------------------------------------------------------------- */
 
-/* What is whole in the state directory is kept: memory that runs out is no damage of a file. */
+/* Whole files of the state directory are kept: memory that runs out is no damage of a file. */
 static bool keeps_state(const struct failnth_place *place, unsigned nth)
 {
 	if (!daemon_has_logged(&d, "damaged"))

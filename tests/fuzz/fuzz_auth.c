@@ -76,7 +76,7 @@ static void tell_host(unsigned which, const uint8_t *message, size_t n)
 	auth_host_reset(&host);
 }
 
-/* What a Connect's result says of authentication. */
+/* Authentication, by the result of a Connect. */
 static void read_connect(unsigned which)
 {
 	static const struct auth_keys keys = {.key.n = 32}, both = {.key.n = 32, .ctrl_key.n = 32};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The first bytes of a hostile host: private data of its connect request, and capsules with one SGL
- * descriptor. The first byte bounds the queue's size, the rest is the message. What a parser
- * accepts must be what capsule.h promises. The other way round, our host builds private data and a
- * Connect command from these bytes, and our target must parse them.
+ * descriptor. The first byte bounds the queue's size, the rest is the message. A parser accepts
+ * only what capsule.h promises. The other way round, our host builds private data and a Connect
+ * command from these bytes, and our target must parse them.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
-/* What a capture shows of the connection: the beginning of what each end has sent. */
+/* The connection as a capture shows it: the beginning of what each end has sent. */
 static void describe(const uint8_t *message, size_t n)
 {
 	const union addr address = {.sa.sa_family = AF_INET};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a hostile peer sends to softrdma's connection manager: a script of datagrams, of the calls
+ * Messages of a hostile peer to softrdma's connection manager: a script of datagrams, of the calls
  * of a program and of passing time, over a table of connections. A step's first byte chooses; the
  * bytes that follow are a whole datagram, or its type with the few fields that matter, for ids that
  * exist. A forbidden move of the state machine ends the process.

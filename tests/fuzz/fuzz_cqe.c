@@ -3,8 +3,8 @@
  * Completion queue entries of a hostile target, one after the other, at a host with some commands
  * in flight: which command each one completes, and the text and errno of its status. The device is
  * done with each second command's SEND before the target has answered, with the others after that.
- * Two of the commands are a fused pair, which is over when both are answered. What is not answered
- * is lost at the end, and then each command is free.
+ * Two of the commands are a fused pair, which is over when both are answered. Commands without an
+ * answer are lost at the end, and then each command is free.
  */
 #include <errno.h>
 #include <string.h>

@@ -509,7 +509,7 @@ enum {
 	OTHERS_CHANGE = 0x7f, /* the errno of STEP_DISK that is none */
 };
 
-/* What a script has in place of an instance's number, which is random; a host reads it from
+/* A script has this in place of an instance's number, which is random; a host reads it from
  * Identify. */
 enum {
 	INSTANCE_OF_CONTROLLER, /* that has the id, if there is one */

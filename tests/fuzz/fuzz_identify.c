@@ -93,7 +93,7 @@ static void read_lba_status(const uint8_t *page)
 }
 
 /* The second entry is looked for, in a page that may be cut: a reserved byte of it says where.
- * What is not listed proves nothing. */
+ * An entry that is not listed proves nothing. */
 static void read_resets(const uint8_t *page)
 {
 	uint16_t icid = (uint16_t)(page[16] | page[17] << 8);

@@ -198,7 +198,7 @@ static void to_requester(struct world *w, const struct roce_packet *p)
 	roce_requester_placed(&w->q, w->now);
 }
 
-/* What was understood is written and read again: it is the same packet. */
+/* A packet that was understood is written and read again: it is the same. */
 static void check_written(const struct roce_packet *p)
 {
 	uint8_t bytes[ROCE_HEADERS_MAX + 256 + ROCE_ICRC_BYTES + 3] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A fabric in memory, in place of transport/ device.c, cq.c, qp.c, recv_ring.c and cm.c. The fuzzer
- * supplies what a host sends. What the target posts completes in the next turn, in order. The
+ * supplies what a host sends. Work requests of the target complete in the next turn, in order. The
  * fabric checks what the target promises its device: slots, READ credits, and memory that exists.
  * One thread runs the fabric, the target and the script.
  */
@@ -36,6 +36,6 @@ bool wire_is_quiet(void);
 
 /* A connect request arrives at the listener of this number. */
 void wire_connect(unsigned listener, unsigned n_reads, const void *private_data, size_t n);
-/* Of all that exist now: connections, and receives that the target has not given back. */
+/* The number of connections that exist now, and of receives that the target has not given back. */
 unsigned wire_n_conns(void);
 unsigned wire_n_recvs(void);

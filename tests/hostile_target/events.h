@@ -14,7 +14,7 @@ enum notice { /* bits */
 
 /* An Asynchronous Event Request: answered when there is something to notify of. */
 void events_start(struct slot *slot);
-/* Of all controllers of that kind. */
+/* Notifies all controllers of that kind. */
 void events_notify(enum notice notice);
 /* The log page was read without RAE. */
 void events_clear(enum notice notice);

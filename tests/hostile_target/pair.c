@@ -72,7 +72,7 @@ static bool has_status(const struct slot *slot)
 	return action_of(slot) == ACT_STATUS;
 }
 
-/* Of the Compare. */
+/* The status of the Compare. */
 static unsigned compare(const struct slot *first)
 {
 	uint64_t at = slba_of(first) * opt.block_size;

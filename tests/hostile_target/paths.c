@@ -72,7 +72,7 @@ void paths_prepare(unsigned n, unsigned path, const char *const *args)
 	client.config.n_queues = 2;
 }
 
-/* Of as many reads as there are paths one was sent again, or none had to be. */
+/* There are as many reads as paths: one was sent again, or none had to be. */
 void paths_kill(unsigned path)
 {
 	target_kill(&targets[path]);

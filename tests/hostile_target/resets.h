@@ -4,7 +4,7 @@
 
 #include "tests/hostile_target/fake.h"
 
-/* Of opt.ccr. */
+/* The values of opt.ccr. */
 enum resets {
 	RESETS_NONE,
 	RESETS_IMMEDIATE,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How the fake target misbehaves: rules EVENT[:N]=ACTION[,ARGUMENT]. What the host did wrong. */
+/* How the fake target misbehaves: rules EVENT[:N]=ACTION[,ARGUMENT]. And the faults of the host. */
 #pragma once
 
 #include <stdbool.h>

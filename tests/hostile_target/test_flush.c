@@ -38,7 +38,8 @@ static void a_flush_goes_where_writes_went(void **state)
 	paths_end();
 }
 
-/* What the lost target had not flushed is lost: no Flush by the other path has covered it. */
+/* Writes that the lost target had not flushed are lost: no Flush by the other path has covered
+ * them. */
 static void a_path_that_lost_power_is_reported(void **state)
 {
 	paths_begin(2, 1, NULL);
@@ -93,7 +94,7 @@ static void what_was_flushed_is_not_reported(void **state)
 
 /* ---- a path goes at one of its steps ------------------------------------------------------- */
 
-/* What the path's target does. */
+/* The behaviour of the path's target. */
 enum fate {
 	FATE_REFUSES,	   /* ANA Inaccessible, once, and control never hears why */
 	FATE_CHANGES,	   /* ANA Transition, once */

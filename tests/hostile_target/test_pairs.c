@@ -371,8 +371,8 @@ static void test_lost(void **state)
 	}
 }
 
-/* It ends only when the target is proven to be done with it: a read before could be too early. What
- * overlaps comes after it. */
+/* It ends only when the target is proven to be done with it: a read before could be too early. I/O
+ * that overlaps comes after it. */
 static void test_proof(void **state)
 {
 	struct job behind;

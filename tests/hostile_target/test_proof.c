@@ -308,7 +308,8 @@ static void read_file(const char *name, char *words, size_t n)
 	fclose(f);
 }
 
-/* What a killed process leaves; here of one that was not killed, put back by open_with_file. */
+/* The file that a killed process leaves; here of one that was not killed, put back by
+ * open_with_file. */
 static char directory[32], path[64], text[2048];
 
 static void open_volume(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A volume with two paths, each to a fake target of its own. What the second target does ends its
+ * A volume with two paths, each to a fake target of its own. The second target's faults end its
  * path and nothing else; a path that leads elsewhere gets no I/O. Flush: test_flush.c.
  */
 #include <errno.h>

@@ -198,7 +198,7 @@ class Target:
             return f.read()
 
     def status(self):
-        """What rblkctl status -o json prints: the answer of rblkd, as it is."""
+        """The output of rblkctl status -o json: the answer of rblkd, as it is."""
         answer = ask(self.control, "status")
         if answer:
             return answer

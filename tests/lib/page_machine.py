@@ -146,7 +146,8 @@ def go_on(functions):
 
 
 def environment(scratch):
-    """Of a shell there: root's, at a terminal of 80 columns. The name of the scratch folder marks its processes."""
+    """The environment of a shell there: root's, at a terminal of 80 columns. The name of the scratch folder marks its
+    processes."""
     kept = {key: value for key, value in scratch.env.items() if key.endswith("SAN_OPTIONS")}
     return dict(kept, PATH=PATH, HOME=scratch.path, LANG="C.UTF-8", COLUMNS="80")
 

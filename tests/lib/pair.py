@@ -59,7 +59,7 @@ class GroupMember(Target):
 
 
 class Member(GroupMember):
-    """Of a file; each has ids and a state directory of its own."""
+    """A member whose store is a file; each has ids and a state directory of its own."""
 
     def __init__(self, scratch, number, namespaces=None, groups=GROUPS, extra=""):
         one = scratch if number == 0 else Beside(scratch, f"member{number}")

@@ -31,14 +31,14 @@ def contents(block, stamp):
 
 
 def stamp_of(block, data):
-    """Of a whole block; parts of two, and blocks of another number, are wrong data."""
+    """The stamp of a whole block; parts of two, and blocks of another number, are wrong data."""
     stamp = struct.unpack_from("<IQ", data)[1]
     expect_data(data, contents(block, stamp), f"block {block}, stamp {stamp}")
     return stamp
 
 
 class Stamps:
-    """What hosts know of the blocks of one store. A stamp only grows, and each block has one host that writes it."""
+    """The blocks of one store, as hosts know them. A stamp only grows, and each block has one host that writes it."""
 
     def __init__(self):
         self.lock = threading.Lock()

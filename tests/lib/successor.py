@@ -18,7 +18,7 @@ FDS_MAX = 32
 
 
 class Child:
-    """Of the harness's Target, in place of its Popen: the process that has taken over."""
+    """The process that has taken over, in place of the Popen of the harness's Target."""
 
     def __init__(self, pid):
         self.pid = pid

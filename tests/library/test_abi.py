@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What programs are built with: the header compiles alone, the library exports its functions only, and what
+"""The files that programs are built with: the header compiles alone, the library exports its functions only, and what
 was released stays as it is: library/librblk.abi has each function with its types and its version, each struct
 with sizes and offsets, each constant with its value. `test_abi.py --describe` prints what there is now."""
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What is built on librblk: fio's engine, nbdkit's plug-in and the Python module."""
+"""The programs that are built on librblk: fio's engine, nbdkit's plug-in and the Python module."""
 
 import json
 import os

@@ -42,7 +42,7 @@ def flushes(target):
 
 
 def test_flushes(scratch):
-    """What a path has acknowledged is flushed by it before it goes."""
+    """Before a path goes, it flushes what it has acknowledged."""
     left, right = pair(scratch)
     before = flushes(left)
     finish(start(scratch, "flushes", left, right))
@@ -64,7 +64,7 @@ def test_other(scratch):
 
 
 def read(program):
-    """What the program waits for; refusals that it prints have a number in front."""
+    """Reads the event that the program waits for; refusals that it prints have a number in front."""
     while (line := program.stdout.readline()).startswith("-"):
         pass
     return line.strip()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs of this suite share, which use librblk as its users do. */
+/* Shared by the programs of this suite, which use librblk as its users do. */
 #pragma once
 
 #include <stdio.h>

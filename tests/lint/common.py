@@ -1,4 +1,4 @@
-"""What all lints share: the list of sources, and a TAP line for each check."""
+"""Shared by all lints: the list of sources, and a TAP line for each check."""
 
 import os
 import shutil

@@ -109,7 +109,7 @@ def of_files(scratch):
 
 
 def strict(scratch):
-    """What is not understood attaches nothing, and is named."""
+    """A file that is not understood attaches nothing, and is named."""
     folder = scratch.file("nvme")
     os.mkdir(folder)
     done = attach_all(scratch, "--from", folder)
@@ -255,7 +255,7 @@ def referral(scratch):
 
 
 def paths_of(scratch):
-    """Of the one volume: address -> state."""
+    """The paths of the one volume: address -> state."""
     volume, = json.loads(rblk(scratch, "status", "-o", "json").stdout)["volumes"]
     return {path["address"]: path["state"] for path in volume["path_list"]}
 

@@ -152,7 +152,7 @@ def apply(target):
 
 
 def secrets_lost(target):
-    """What diff says of other contents of the files: (key, host, why) of each loss."""
+    """The losses that diff reports for other contents of the files: (key, host, why) of each."""
     report = json.loads(run(RBLKCTL, "diff", "--socket", target.control, "-o", "json").stdout)
     expect_equal([(c["what"], c["name"], c["key"]) for c in report["changes"]], [("host", "h", "secrets")], "changes")
     return [(c["key"], loss["host"], loss["reason"]) for c in report["changes"] for loss in c["losses"]]

@@ -63,7 +63,7 @@ def check_json(what, text):
 
 
 def fits_a_terminal(scratch):
-    """80 columns, with names as long as usual. What is said of Flush and FUA is whole."""
+    """80 columns, with names as long as usual. The text on Flush and FUA is whole."""
     host = "nqn.2014-08.org.nvmexpress:uuid:6d6b4ca0-8bed-4bdb-a28e-07ea8ed0acf7"
     target = Target(scratch, ["nsid: 1, ram: 16MiB", "nsid: 2, null: 1GiB", f"nsid: 3, file: {scratch.make_file('a', 1 << 20)}"])
     Volume(target, 1, "db1", "--hostnqn", host)

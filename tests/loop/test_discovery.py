@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What `rblk discover` shows: subsystems by host, referrals, the service itself; and its changes."""
+"""The output of `rblk discover`: subsystems by host, referrals, the service itself; and its changes."""
 
 import json
 import os

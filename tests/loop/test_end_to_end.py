@@ -74,7 +74,7 @@ def loop_case(scratch):
 
 
 def data_is_in_the_file(scratch):
-    """What the client wrote is what the backing file holds, byte for byte, and the other way."""
+    """The backing file holds what the client wrote, byte for byte, and the other way round."""
     image = scratch.make_file("disk.img", SIZE)
     with open(image, "r+b") as f:
         f.seek(5 << 20)

@@ -27,7 +27,7 @@ def switches(pid):
 
 
 def excess(pids, allowed):
-    """What exceeds the limits in the next ten seconds, a line each."""
+    """The processes that exceed the limits in the next ten seconds, a line each."""
     start = time.monotonic()
     before = {name: switches(pid) for name, pid in pids.items()}
     time.sleep(SECONDS)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What an administrator can inspect and set in running programs, besides counters: the last
-capsules, limits of rates."""
+"""Things that an administrator can inspect and set in running programs, besides counters: the last capsules, limits of
+rates."""
 
 import json
 import os

@@ -361,7 +361,7 @@ def names_users(scratch):
 
 
 def losses(target, *pairs):
-    """What diff says of the edited file: (what has changed, the object, its host, why) of each loss."""
+    """The losses that diff reports for the edited file: (what has changed, the object, its host, why) of each."""
     with open(target.config, encoding="utf-8") as f:
         text = f.read()
     for old, new in pairs:

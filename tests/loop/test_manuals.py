@@ -21,7 +21,7 @@ STANDARD = {"help", "version"}
 BLOCKS = {"rblk.8": (3, 0), "rblkctl.8": (6, 0), "rblkd.8": (0, 1), "rblk-target.yaml.5": (1, 0), "librblk.3": (5, 0),
           "rblk-fio.1": (2, 0), "nbdkit-rblk-plugin.1": (3, 0), "softrdma.1": (2, 0)}
 SUBSYSTEM = "nqn.2026-01.com.example:db"
-# Of other programs, or spelled with a variable part.
+# Options of other programs, or spelled with a variable part.
 FOREIGN = {"rblk": {"dhchap"}, "rblkctl": {"config", "check"}, "rblkd": set()}
 
 
@@ -68,7 +68,7 @@ def options(_scratch):
 
 
 def paragraph(text, option):
-    """What the page says of an option: from its heading to the next one."""
+    """The page's text on an option: from its heading to the next one."""
     section = re.search(r"^# OPTIONS OF ATTACH AND SERVE\n(.*?)^# ", text, re.M | re.S).group(1)
     found = re.search(rf"^[^\t\n]*\*--{option}\*.*?(?=^[^\t\n])", section + "\n*", re.M | re.S)
     expect(found, f"rblk.8: no paragraph on --{option}")
@@ -251,7 +251,7 @@ def of_the_configuration(scratch):
 
 
 def fits_a_terminal(_scratch):
-    """What is shown as it is, in 80 columns: the page indents it by 12, and a host's NQN cannot be broken."""
+    """Blocks fit 80 columns: the page indents them by 12, and a host's NQN cannot be broken."""
     for name in ("rblk.8", "rblkd.8", "rblkctl.8", "rblk-target.yaml.5"):
         wide = [line for block in page(name).split("```")[1::2] for line in block.splitlines()
                 if len(line) > 80 - 12 and "nvmexpress:uuid:" not in line]

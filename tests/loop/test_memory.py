@@ -15,7 +15,7 @@ IDLE = 8 * MIB
 
 
 def used_bytes(volume):
-    """Of the buffers of its queues: what is registered, and so pinned by a device."""
+    """The part of its queues' buffers that is registered, and so pinned by a device."""
     return volume.status()["buffer_bytes_used"]
 
 

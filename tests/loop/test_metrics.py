@@ -429,7 +429,7 @@ def errors_of_disks(scratch):
 
 
 def of_volumes(scratch, *names):
-    """What rblk metrics prints."""
+    """The output of rblk metrics."""
     return parse(rblk(scratch, "metrics", *names).stdout, "rblk_")
 
 

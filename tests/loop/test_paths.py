@@ -227,7 +227,7 @@ def one_at_attach(scratch):
 
 
 def other_namespace(scratch):
-    """What is not the same namespace gets no I/O."""
+    """A path to another namespace gets no I/O."""
     left, right = pair(scratch, "nsid: 1, ram: 64MiB")
     volume = Volume(left, 1, None, "--path", right.address)
     wait_until(lambda: paths(volume)[1]["state"] == "other", "the path is refused")
@@ -239,7 +239,7 @@ def other_namespace(scratch):
 
 
 def words(scratch):
-    """What is wrong with --path is said before anything is attached."""
+    """A wrong --path is refused before anything is attached."""
     left, right = pair(scratch)
     volume = Volume(left, 1, None, "--find-paths")  # by the referral
     wait_paths(volume, 2)
@@ -294,7 +294,7 @@ def flushes(target):
 
 
 def flushed_first(scratch):
-    """What a path has acknowledged is flushed by it before it goes: no Flush by another covers it."""
+    """A path flushes what it has acknowledged before it goes: no Flush by another covers it."""
     left, right = pair(scratch)
     volume = Volume(left, 1)
     fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--size=1m")
@@ -367,7 +367,7 @@ def dead(scratch):
 
 
 def mistakes(scratch):
-    """What cannot be a path, or must not go, is refused and changes nothing."""
+    """A path that cannot be added, or must not go, is refused, and nothing changes."""
     left, right = pair(scratch, "nsid: 1, ram: 64MiB")
     volume = Volume(left, 1)
 

@@ -131,7 +131,7 @@ def nothing_is_kept(scratch):
 
 
 def the_last_sync_fails(scratch):
-    """What cannot be synced at the end is an error, and hosts are notified as of a loss of power."""
+    """A sync that fails at the end is an error, and hosts are notified as of a loss of power."""
     target, volume, raw = begin(scratch)
     with injected(target, "fdatasync:error=EIO"):
         target.stop(status=1)
@@ -189,7 +189,7 @@ def finish(process):
 
 
 def begin_to_remove(scratch):
-    """What removes the namespace, and what adds it again."""
+    """Returns what removes the namespace, and what adds it again."""
     target, volume, raw = begin(scratch)
     raw.close()
     volume.detach()

@@ -35,8 +35,8 @@ KEEP_ALIVE_S, SILENT_S = 1, 3
 # How often of a hundred, and what ends it.
 FAULTS = {"kill": (25, "start"), "give": (25, None), "stop": (15, "go on"), "hang": (12, "end hang"), "upgrade": (10, None),
           "end": (8, "start"), "cut": (5, "mend")}
-# Of a hundred rounds so many have one of these instead: a write that the owner has, and that its disk does not get before
-# the host has been served elsewhere.
+# So many of a hundred rounds have one of these instead: a write that the owner has, and that its disk does not get
+# before the host has been served elsewhere.
 SCENES_SHARE = 8
 SCENES = (("hang", "give", "stop", "end hang", "go on late"), ("hang", "stop", "end hang", "go on late"),
           ("hang", "upgrade", "stop", "end hang", "go on late"), ("hang", "cut", "give", "end hang"),
@@ -85,7 +85,7 @@ def call(path, method, params=None, seconds=PATIENCE):
 
 
 class Process:
-    """Of the harness's Popen or Child. What it is asked, and sent, is never another process with the same number."""
+    """A Popen of the harness, or a Child. Questions and signals never go to another process with the same number."""
 
     def __init__(self, process):
         self.process = process
@@ -99,7 +99,7 @@ class Process:
         return bool(select.select([self.fd], [], [], 0)[0])
 
     def exit_status(self):
-        """Of one that is over; None: its parent, which lives, has it."""
+        """The exit status of one that is over; None: its parent, which lives, has it."""
         try:
             return self.process.poll()
         except ChildProcessError:
@@ -236,7 +236,8 @@ class Watch(threading.Thread):
 
     @staticmethod
     def term(control):
-        """Of the owner: its process, and how often it has taken and given. None: it is not, or does not answer."""
+        """The owner's process, and how often it has taken and given. None: this one is not the owner, or does not
+        answer."""
         pid, answer = call(control, "group_list", None, 0.2)
         group = answer["groups"][0] if answer and answer.get("groups") else {"state": None}
         return (pid, group["times_taken"], group["times_given"]) if group["state"] == "owner" else None

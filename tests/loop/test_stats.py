@@ -279,7 +279,7 @@ def slow(scratch):
 
 
 def waiting(scratch):
-    """What keeps others waiting is shown, with its age and its memory."""
+    """Commands that keep others waiting are shown, with their age and their memory."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"])
     volume = Volume(target, 1)
     expect_equal(ctl(target, "status").stdout.count("under way"), 0, "nothing waits")

@@ -146,7 +146,7 @@ class Run:
         return {"pids": pids} if is_one or not pids else None
 
     def expect_said(self, step, left):
-        """What rblkctl status and upgrade say of it."""
+        """Checks what rblkctl status and upgrade report."""
         said = ask(self.target.control, "status")["upgrade"] if left != NONE else {}
         if left == OLD:
             expect(said["state"] in ("failed", "undone") and said["reason"], f"{step}: {said}")
@@ -163,7 +163,7 @@ class Run:
         self.target.start()
 
     def look_at_guards(self):
-        """What the state directory keeps, and what rblkd shows."""
+        """Compares the state directory with what rblkd shows."""
         kept = []
         for uuid in (RESERVED, PROTECTED):
             with open(self.scratch.file(f"kept/{uuid}.json"), encoding="ascii") as f:

@@ -38,7 +38,7 @@ def moves(scratch):
 
 
 def wait_for_moves(scratch, n, busy=None):
-    """busy: the connections that make them move. What one of them found fails the case at once."""
+    """busy: the connections that make them move. A fault that one of them finds fails the case at once."""
     wanted = moves(scratch) + n
 
     def have_moved():
@@ -159,7 +159,7 @@ def case_slow_payload(scratch):
 
 
 def case_half_a_header(scratch):
-    """What was received and not parsed goes along."""
+    """Input that was received and not parsed goes along."""
     server = restless(scratch)
     busy, raw = Busy(server, 2), server.go()
     for i in range(8):

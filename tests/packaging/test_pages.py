@@ -154,7 +154,7 @@ def softrdma_quick_start(fresh):
 
 
 def tests_that_come_later(fresh):
-    """What is installed after the build does not break it; asked again, meson makes the tests."""
+    """Packages that are installed after the build do not break it; asked again, meson makes the tests."""
     fresh.run("apt-get install -y --no-install-recommends libcmocka-dev", network=True)
     fresh.run("ninja -C build/release")
     said = fresh.run("meson setup --reconfigure build/release && ninja -C build/release tests/unit/test_addr")

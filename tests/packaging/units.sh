@@ -1,6 +1,6 @@
 #!/bin/bash
-# What `meson install` installs: it is complete, systemd accepts the units, and the services are as restricted as
-# documented. units.sh BUILD PREFIX SBINDIR
+# The files that `meson install` installs: they are complete, systemd accepts the units, and the services are as
+# restricted as documented. units.sh BUILD PREFIX SBINDIR
 build=$1 prefix=$2 sbindir=$3
 source=$(cd "$(dirname "$0")/../.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin
@@ -192,8 +192,8 @@ verify() {
 check "rblkd.service verifies" verify rblkd.service
 check "rblk-volume@.service verifies" verify rblk-volume@test.service
 
-# What the environment of the units makes of `auto`: without a device they wait for one, and do not serve through the
-# provider. What their settings ask for is there: nothing hides it (a machine boots with this in
+# The units read `auto` by their environment: without a device they wait for one, and do not serve through the
+# provider. A device or provider that their settings name is there: nothing hides it (a machine boots with this in
 # tests/vm/t/boot-without-adapter.sh).
 waits_for_a_device() (
 	environment=$(sed -n 's/^Environment=//p' "$units/$1")

@@ -74,8 +74,8 @@ void daemon_show_log(const struct daemon *d);
 void daemon_terminate(struct daemon *d);
 /* Sends SIGTERM if it was not sent; rblkd must end with 0 within some seconds. */
 void daemon_stop(struct daemon *d);
-/* What it answers to a method without parameters, as rblkctl calls it; it must succeed. The
- * caller's. */
+/* The answer to a method without parameters, as rblkctl calls it; it must succeed. The caller owns
+ * it. */
 struct json_object *daemon_ask(const struct daemon *d, const char *method);
 /* Commands that its I/O queues have received, Connect among them. */
 uint64_t daemon_n_commands(const struct daemon *d);

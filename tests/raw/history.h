@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What several hosts did and saw at once, with a number for the begin and the end of each
- * operation, and its judge. Hosts are processes that share the history; one judges it afterwards.
+ * A history: what several hosts did and saw at once, with a number for the begin and the end of
+ * each operation, and its judge. Hosts are processes that share the history; one judges it
+ * afterwards.
  */
 #pragma once
 

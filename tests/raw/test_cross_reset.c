@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cross-Controller Reset, its log pages and events: a reset succeeds when no I/O of that controller
- * is left. Of controllers that are not in the registry, only those that rblkd knows to be over are
- * called over: what this process has made, and what an earlier process of this machine has made, if
- * this one has the lock of the store. A controller of any other rblkd may be alive there, with a
- * write on its way to the same store.
+ * is left. Controllers that are not in the registry are called over only if rblkd knows that they
+ * are: what this process has made, and what an earlier process of this machine has made, if this
+ * one has the lock of the store. A controller of any other rblkd may be alive there, with a write
+ * on its way to the same store.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,7 +102,7 @@ static void what_is_idle_is_reset_at_once(void **state)
 		if (is_immediate)
 			assert_int_equal(raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, 0), 0);
 		must_serve(&new);
-		/* What is over already is over. */
+		/* A controller that is over stays over. */
 		raw_host_close(&old);
 		while (raw_reset_log(&new.admin, NVME_LOG_CROSS_RESET, NVME_CROSS_RESET_RMC))
 			usleep(1000);

@@ -555,7 +555,7 @@ static void compute_at_once(void)
 	daemon_wait_empty(&d);
 }
 
-/* Of one address two compute at once; tries again if the requests came one after the other. */
+/* Two of one address compute at once; tries again if the requests came one after the other. */
 static void proofs_take_turns(void **state)
 {
 	uint64_t deadline = clock_ns() + 60 * NSEC_PER_SEC;

@@ -292,7 +292,7 @@ static void strangers_are_unknown(void **state)
 	}
 }
 
-/* What waits may leave. */
+/* A host that waits may leave. */
 static void a_source_may_leave_while_it_waits(void **state)
 {
 	struct raw_name name = raw_name_of(&host);

@@ -82,7 +82,7 @@ static void random_sqe(struct raw_queue *q, struct nvme_sqe *sqe)
 		sqe->nsid.b[0] = NVMF_PROPERTY_GET;
 }
 
-/* What a block holds that no random command changes: a word of its own. */
+/* The contents of a block that no random command changes: a word of its own. */
 static uint32_t word_of(const struct space *space, uint64_t lba)
 {
 	return space->nsid == DAEMON_READ_ONLY ? 0 : space->nsid << 24 | (uint32_t)lba;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What hosts may write in the target's memory by RDMA WRITE: nothing, except on iWARP the sink of
- * an RDMA READ, during that READ, through the connection that it was posted to. The attacker here
- * has each key and address; chaos delays READs for a while.
+ * The memory of the target that hosts may write by RDMA WRITE: none, except on iWARP the sink of an
+ * RDMA READ, during that READ, through the connection that it was posted to. The attacker here has
+ * each key and address; chaos delays READs for a while.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -81,7 +81,7 @@ def telling(output):
 
 
 def causes(output):
-    """What was said of failures: not the names of cases, which say what they look for."""
+    """The lines on failures, without the names of cases, which name what they look for."""
     return [line for line in telling(output) if not line.lstrip().startswith("not ok ")]
 
 

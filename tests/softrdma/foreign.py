@@ -190,7 +190,7 @@ def fill(template, port):
 
 
 def both(port, server, client, *args, **kwargs):
-    """Runs a server that listens on the port, and its client; both must succeed. What they said."""
+    """Runs a server that listens on the port, and its client; both must succeed. Returns their output."""
     first = Program(server, *args, **kwargs)
     try:
         wait_until(lambda: listens(port), "the server listens", first)

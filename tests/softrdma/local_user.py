@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What any user of the machine can do to the abstract sockets of softrdma's processes.
+"""Attacks that any user of the machine can make on the abstract sockets of softrdma's processes.
 
 local_user.py give NAME COUNT: gives the socket of that name descriptors, in each number up to 60;
 local_user.py hello NAME: introduces itself as a process of softrdma does, and prints how many

@@ -309,8 +309,8 @@ enum ibv_event_type next_async(struct rig *r)
 	return ev.event_type;
 }
 
-/* Of an SRQ that falls below its limit: as errors, it is raised by the helper, and it is the next
- * event. */
+/* The event of an SRQ that falls below its limit: as errors, it is raised by the helper, and it is
+ * the next event. */
 static void expect_limit_event(struct rig *r)
 {
 	struct ibv_srq_init_attr srq_init = {.attr = {.max_wr = 1, .max_sge = 1}};

@@ -36,7 +36,7 @@ struct rig {
 	struct end a, b;
 };
 
-/* What the next rig_up uses; reset to the defaults by rig_down. */
+/* Options of the next rig_up; reset to the defaults by rig_down. */
 struct rig_opts {
 	struct ibv_qp_init_attr init;
 	struct ibv_srq *(*srq_of_b)(struct rig *r);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the program's allocator was asked for. */
+/* The requests to the program's allocator. */
 struct allocator {
 	unsigned allocated, freed;
 	void *last;

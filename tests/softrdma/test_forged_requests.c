@@ -33,7 +33,7 @@ static void count(const struct world_conn *c, enum ib_cm_notice notice, unsigned
 /* ---- in the name of a peer ---- */
 
 /* A request that claims the queue pair of the active side for another connection, as any machine
- * can forge it. What the active side sends meanwhile is not lost. */
+ * can forge it. Messages that the active side sends meanwhile are not lost. */
 static void forge_request(void)
 {
 	struct mad m = {.type = MAD_REQ, .local_id = 0x7777};

@@ -185,7 +185,7 @@ static void a_reply_without_answer_ends_unreachable(void **state)
 	count(active(), IB_CM_UNREACHABLE, 1);
 }
 
-/* What a peer names as its limits counts between one second and the kernel's 61. */
+/* The limits that a peer names count between one second and the kernel's 61. */
 static void limits_of_a_request_are_bounded(void **state)
 {
 	static const uint8_t timeouts[] = {0, 31};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What other users of a host can do to the processes of softrdma there: nothing. Abstract sockets
+"""Other users of a host can do nothing to the processes of softrdma there. Abstract sockets
 have no owner, so any user may send to them. SOFTRDMA_LIB names the library."""
 
 import contextlib

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is in order, what is atomic, and what the data path must not do. Sources: IBA 10.8.3.1
+ * Order, atomicity, and what the data path must not do. Sources: IBA 10.8.3.1
  * (completions in posting order), 9.5 and table 76 (order of execution), 9.4.4 (READs in flight),
  * 9.4.5 (atomicity).
  */

@@ -11,7 +11,7 @@
 
 /* ---- exchanges ------------------------------------------------------------------------------ */
 
-/* What is posted, and what must have become of it. */
+/* The work requests that are posted, and their expected outcome. */
 struct exchange {
 	const char *name;
 	struct roce_request requests[6];

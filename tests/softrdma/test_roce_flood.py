@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a third host of the network can do to those that serve by RoCE, by requests in the names of
-others: those that ask in earnest are served. SOFTRDMA_LIB names the library."""
+"""A third host of the network floods hosts that serve by RoCE with requests in the names of others: hosts that ask in
+earnest are served. SOFTRDMA_LIB names the library."""
 
 import contextlib
 import ctypes

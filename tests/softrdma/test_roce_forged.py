@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a third host of the network can do to two that use RoCE by forged ICMP: nothing. Data goes
+"""A third host of the network can do nothing to two that use RoCE by forged ICMP. Data goes
 on in packets of the size that was agreed upon, and connections are made. SOFTRDMA_LIB names the
 library."""
 
@@ -30,7 +30,7 @@ class Rig:
 
 
 def counter(group, name):
-    """Of this host: /proc/net/snmp, whose lines come in pairs, and /proc/net/snmp6."""
+    """A counter of this host: /proc/net/snmp, whose lines come in pairs, and /proc/net/snmp6."""
     with open("/proc/net/snmp", encoding="ascii") as f:
         lines = [line.split() for line in f]
     for names, values in zip(lines[::2], lines[1::2]):
@@ -120,7 +120,7 @@ def too_big(address):
 
 
 def mtu_of_a_route(address):
-    """What the administrator gives a route does count: the two sides must agree on it."""
+    """The MTU that the administrator gives a route does count: the two sides must agree on it."""
     need("rping")
     Rig.other.set_mtu(JUMBO)
     is_v6 = ":" in address

@@ -311,7 +311,7 @@ static void broken_receive(void **state)
 
 /* ---- the requester -------------------------------------------------------------------------- */
 
-/* What may leave now binds, from the first packet on. */
+/* The number of bytes that may leave now binds, from the first packet on. */
 static void room_holds(void **state)
 {
 	struct world *w = new_world(0xfffffe);

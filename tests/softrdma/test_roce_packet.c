@@ -304,7 +304,7 @@ static void solved_ids(void **state)
 	}
 }
 
-/* What routers change is not in the checksum; all else is. */
+/* The checksum leaves out what routers change, and nothing else. */
 static void damage_is_found(void **state)
 {
 	uint8_t bytes[80];
@@ -350,7 +350,7 @@ static void numbers_wrap(void **state)
 	assert_int_equal(roce_n_packets(1u << 31, 256), 1u << 23);
 }
 
-/* A guest's rxe with two CPUs: 79be after 79ca. What is far off is damage still. */
+/* A guest's rxe with two CPUs: 79be after 79ca. An identifier that is far off is damage still. */
 static void ids_of_several_cpus(void **state)
 {
 	struct roce_ip_id s = {0};

@@ -163,7 +163,7 @@ def full_house():
 
 
 def no_listener():
-    """Of several processes one rejects what is for none of them."""
+    """One of several processes rejects what is for none of them."""
     need("rping", "ucmatose")
     with programs() as every:
         for _ in range(3):

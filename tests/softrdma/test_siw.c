@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is different on iWARP (SOFTRDMA_LIKE=siw). Sources: RFC 5040 (RDMAP: a READ's
+ * The differences of iWARP (SOFTRDMA_LIKE=siw). Sources: RFC 5040 (RDMAP: a READ's
  * sink has a tag on the wire; neither immediate data nor atomics), RFC 5044 (MPA: the
  * private data's length is on the wire), Linux' drivers/infiniband/sw/siw.
  */

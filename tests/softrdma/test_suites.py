@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What others test verbs with, unmodified: rdma-core's own tests as Debian ships them, UCX and libfabric.
+"""Verbs tests of other projects, unmodified: rdma-core's own tests as Debian ships them, UCX and libfabric.
 They look for the device in /sys and /dev, too."""
 
 import gzip

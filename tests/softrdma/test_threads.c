@@ -323,7 +323,7 @@ static unsigned long switches_of_helper(bool *ret_runs)
 	return sum;
 }
 
-/* What woke it before, and programs that come and go meanwhile, may need a while on a busy machine.
+/* Earlier wake-ups, and programs that come and go meanwhile, may need a while on a busy machine.
  * A helper that looks again and again has no quiet second. */
 static void idle_is_silent(void **state)
 {

@@ -117,7 +117,7 @@ static bool come(struct keeper *k)
 
 /* ---- writes --------------------------------------------------------------------------------- */
 
-/* What a block holds at this version. At version 0 it was never written, and holds zeroes. */
+/* The contents of a block at this version. At version 0 it was never written, and holds zeroes. */
 static void fill(char *data, uint64_t block, uint64_t version)
 {
 	struct stamp stamp = {version ? block : 0, version};
@@ -233,7 +233,7 @@ static bool judge(struct keeper *k, uint64_t block, const struct sent_command *c
 /* False: a finding. */
 static bool write_block(struct keeper *k, uint64_t block)
 {
-	/* Of a Write without a response it is not known what the block holds. */
+	/* After a Write without a response it is not known what the block holds. */
 	bool is_known = k->acknowledged[block] == k->sent[block];
 	unsigned n = is_known && chance(&k->dice, 500) ? 2 : 1;
 	uint64_t held = k->sent[block], version = ++k->sent[block];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the roles of a storm share. test_storm.c describes the roles. */
+/* Shared by the roles of a storm. test_storm.c describes the roles. */
 #pragma once
 
 #include "tests/raw/daemon.h"
@@ -21,7 +21,7 @@ enum storm_stream {
 	STREAM_WEATHER = 63,
 };
 
-/* Tuning of rblkd: each seed has its own. Of STORM_ROUNDS successive seeds one has the smallest
+/* Tuning of rblkd: each seed has its own. One of STORM_ROUNDS successive seeds has the smallest
  * max_transfer that is legal. */
 struct storm_sizes {
 	unsigned max_transfer, inline_data, queue_depth,

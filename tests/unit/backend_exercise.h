@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests do with backends, on a real loop: each backend passes exercise(). */
+/* An exercise for backends, on a real loop: each of them passes exercise(). */
 #pragma once
 
 #include "target/store/backend.h"

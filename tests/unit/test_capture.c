@@ -91,7 +91,8 @@ static void test_order(void **state)
 	capture_deinit(&capture);
 }
 
-/* What was taken makes room; what finds none is counted, and a stream is not lost with it. */
+/* Entries that were taken make room; those that find none are counted, and a stream is not lost
+ * with them. */
 static void test_full(void **state)
 {
 	struct capture_stream a = stream_of(1), b = stream_of(2);
@@ -131,7 +132,7 @@ static void *adder(void *arg)
 	return NULL;
 }
 
-/* Of each stream, numbers only grow. */
+/* The numbers of each stream only grow. */
 static void test_threads(void **state)
 {
 	static struct capture_entry e[CAPTURE_ROOM];

@@ -560,7 +560,7 @@ static void files_can_be_shared(void **state)
 		    "shared is for file and rbd only");
 }
 
-/* What hosts see of a file's cache, and what memory may not be. */
+/* Caches of files as hosts see them; memory takes no such key. */
 static void caches(void **state)
 {
 	static const struct {

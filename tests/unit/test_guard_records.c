@@ -517,7 +517,7 @@ static void silence_stops_no_loop(void **state)
 	assert_int_equal(state_of(0)->n, 2);
 }
 
-/* What is in memory stays valid, a start is refused, and no other text makes it valid. */
+/* The state in memory stays valid, a start is refused, and no other text makes it valid. */
 static void must_be_damaged(const char *text)
 {
 	struct command c = REGISTER(12);

@@ -46,7 +46,7 @@ static struct guard *fresh(bool is_volatile)
 	return guard;
 }
 
-/* What the next start reads of these; the caller calls guard_unref(). */
+/* The guard that the next start reads of these; the caller calls guard_unref(). */
 static struct guard *restart(struct reservation *reservation, struct bad_blocks *bad,
 			     unsigned write_protect, bool is_volatile)
 {
@@ -62,7 +62,7 @@ static struct guard *restart(struct reservation *reservation, struct bad_blocks 
 	return after;
 }
 
-/* What a process reads that takes over; likewise. */
+/* The guard that a process reads that takes over; likewise. */
 static struct guard *succeed(struct reservation *reservation, struct bad_blocks *bad,
 			     unsigned write_protect, bool is_volatile)
 {

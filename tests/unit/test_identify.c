@@ -281,7 +281,7 @@ static unsigned read_status(const struct nvme_lba_status_desc *descs, uint32_t n
 		.dslba = put_le64(slba), .nlb = put_le32(n), .status = NVME_LBARS_ALLOCATED        \
 	}
 
-/* Of blocks 100 to 149: what a target says of them, and what is believed. */
+/* A target's answers on blocks 100 to 149, and what is believed. */
 static void test_lba_status(void **state)
 {
 	enum {

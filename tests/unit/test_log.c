@@ -273,7 +273,7 @@ static void be_killed(void)
 		pause();
 }
 
-/* What a child process writes that ends by SIGABRT in run. */
+/* The output of a child process that ends by SIGABRT in run. */
 static const char *end_of(void (*run)(void), bool is_killed)
 {
 	pid_t child = fork();

@@ -148,7 +148,7 @@ static void test_always(void **state)
 	assert_int_equal(polled_ns(FAR_NS), FAR_NS);
 }
 
-/* What was asked for is done, however crowded the CPUs are. */
+/* A time that was asked for is kept, however crowded the CPUs are. */
 static void test_time(void **state)
 {
 	patience_init(&patience, 3 * WAKE_NS, WAKE_NS);

@@ -77,7 +77,7 @@ state() { systemctl is-active "$1"; }
 property() { systemctl show -P "$2" "$1"; }
 main_pid() { property "$1" MainPID; }
 
-# Of the host's enabled units, only those that mount file systems start here.
+# Only those of the host's enabled units that mount file systems start here.
 if [ ! -e /run/booted ]; then
     find /etc/systemd/system -path '*.wants/*' ! -name remote-fs.target -delete
 fi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a row of the matrix is: a load, the contenders under it, and the bars."""
+"""A row of the matrix: a load, the contenders under it, and the bars."""
 
 import collections
 

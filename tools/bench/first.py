@@ -51,7 +51,7 @@ def read_first_block(path, name):
 
 
 def cpu_ms(pid):
-    """Of all threads of a process, also of those that have ended."""
+    """The CPU time of all threads of a process, also of those that have ended."""
     return time.clock_gettime(~pid << 3 | 2) * 1000  # CPUCLOCK_SCHED of the process
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What grows with the number of namespaces and volumes: time to start, time of a change, memory."""
+"""Costs that grow with the number of namespaces and volumes: time to start, time of a change, memory."""
 
 import concurrent.futures as futures
 import contextlib

@@ -4,7 +4,7 @@
 callgrind runs the program on one CPU, where it does not poll, and writes down what each million of
 basic blocks did: a window. The windows with the most I/Os tell what an I/O costs. In the others the
 program also started, or went to sleep and woke up because the machine had no time for its peer.
-What the program and its libraries execute counts, not what the provider executes, nor what that calls."""
+Instructions of the program and its libraries count, those of the provider and what it calls do not."""
 
 import ctypes
 import glob
@@ -31,7 +31,7 @@ LOAD = programs.Load("randread", 4096, 32)
 
 
 def read_profile(path, per_io):
-    """Of a callgrind.out file: (calls of the function per_io, instructions that are the program's own:
+    """Reads a callgrind.out file: (calls of the function per_io, instructions that are the program's own:
     all, less what the provider executes and calls)."""
     total = provider = n = 0
     here = callee = ""

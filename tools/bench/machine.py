@@ -18,7 +18,7 @@ READY_S = 30
 
 
 class Failure(Exception):
-    """What could not be measured, in one line."""
+    """A measurement that was not possible, in one line."""
 
 
 class Missing(Failure):
@@ -82,7 +82,7 @@ def has_rdma_device():
 
 
 def call(command, env=None, timeout=300, cwd=None):
-    """Runs a command. (What it printed, microseconds of CPU that it used)."""
+    """Runs a command. Returns (its output, microseconds of CPU that it used)."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, errors="replace", check=False, timeout=timeout, env=env, cwd=cwd)

@@ -88,7 +88,7 @@ def file_bars(load):
 
 
 def beside_a_poller(path, load, seconds, direct):
-    """What the disk gives to one while another CPU is busy, as the host's is beside ours."""
+    """The disk's figures for one program while another CPU is busy, as the host's is beside ours."""
     with programs.busy_cpu():
         return programs.fio_file(path, SIZE, load, seconds, direct)
 
@@ -269,7 +269,7 @@ def peak_bytes(pid, segment, is_over):
 
 
 def pool_bytes(n_queues):
-    """Of the receives that all connections share."""
+    """The memory of the receives that all connections share."""
     n = min(n_queues * QUEUE_DEPTH, RECEIVES)
     return max(0, n - RECEIVES_FIRST) * RECEIVE_BYTES
 

@@ -36,7 +36,7 @@ static long receive_fd(int socket)
 	return fd;
 }
 
-/* What was asked for: {pid or pidfd's pid, file descriptor there or -1}. */
+/* The request: {pid or pidfd's pid, file descriptor there or -1}. */
 static long ask(int32_t pid, int32_t fd)
 {
 	const char *path = getenv("BENCH_PIDFD_SOCKET");

@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 36, 46
 LEGEND = 20  # a line of it
 # Distinct without red beside green, and in grey by their lightness; ours first, and thicker.
 COLOURS = ("#1f4e9c", "#d1730f", "#3a9a8f", "#8a4fa3", "#7a7a7a", "#b2394f")
-# What is drawn, in this order; a figure that no row has gets no panel.
+# The panels, in this order; a figure that no row has gets no panel.
 PANELS = (("iops", "thousand I/Os a second", 1e-3), ("mb_per_s", "MB a second", 1), ("p99_us", "p99, us", 1),
           ("start_ms", "start, ms", 1), ("change_ms", "change, ms", 1), ("memory_mb", "memory, MB", 1),
           ("cpu_percent", "CPU while idle, %", 1), ("first_ms", "until the last first read, ms", 1),

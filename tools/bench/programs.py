@@ -93,7 +93,7 @@ def rblkd(scratch, namespaces, tuning="{}"):
 
 
 def bench_options(nsid, load, seconds):
-    """What `rblk bench` is asked for."""
+    """The options of `rblk bench`."""
     return ["--ns", nsid, "--rw", load.rw, "--bs", load.block, "--depth", load.depth, "-t", f"{int(seconds * 1000)}ms",
             "--ramp", f"{int(RAMP_S * 1000)}ms", "-o", "json"]
 

@@ -23,7 +23,7 @@ IDLE_S = 10
 
 
 class Guest:
-    """What guest.sh does for us. Names with a $ are its variables. Loads are functions(seconds) -> figures."""
+    """Calls of guest.sh. Names with a $ are its variables. Loads are functions(seconds) -> figures."""
 
     def __init__(self, server, scratch, seconds):
         """seconds: the least of a run."""

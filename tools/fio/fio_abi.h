@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an external engine of fio 3.33 (engine interface 31, x86-64) touches of fio's memory. Debian
- * has no package with fio's headers, and fio gives engines no access functions. So the places of
- * the fields are written down here, and the engine refuses any other fio before it touches one.
+ * The memory of fio 3.33 (interface 31, x86-64) that an external engine touches. Debian has no
+ * package with fio's headers, and fio gives engines no access functions. So the places of the
+ * fields are written down here, and the engine refuses any other fio before it touches one.
  */
 #pragma once
 

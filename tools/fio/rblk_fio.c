@@ -44,7 +44,7 @@ static int fail(const char *what, const struct rblk_error *error)
 
 extern struct fio_ops ioengine;
 
-/* Of what fio does not check itself: where its fields are. */
+/* Checks what fio does not check itself: where its fields are. */
 static int is_known_fio(struct fio_job *job)
 {
 	if (!strcmp(fio_version_string, FIO_ABI_VERSION) && fio_ops_of(job) == &ioengine)
@@ -134,8 +134,8 @@ static void close_file(struct job *own)
 	own->file = -1;
 }
 
-/* Of a file that stays open: softrdma lets the target on this machine map that, and copies without
- * system calls. A device takes any memory. MAP_FAILED: none. */
+/* Maps a file that stays open: softrdma lets the target on this machine map that, and copies
+ * without system calls. A device takes any memory. MAP_FAILED: none. */
 static void *map_memory(struct job *own, size_t n)
 {
 	void *base;

@@ -133,7 +133,7 @@ class Volume:
         return self._info().max_compare_bytes
 
     def status(self):
-        """What rblk_get_status says, as a dict."""
+        """The answer of rblk_get_status, as a dict."""
         text = ctypes.c_void_p()
         self._check(_library.rblk_get_status(self._open(), ctypes.byref(text)))
         try:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See attach_all.h. What is to be attached becomes a list in three steps: entries of nvme-cli's
+ * See attach_all.h. The list of volumes to attach is made in three steps: entries of nvme-cli's
  * files or the address of a target; subsystems, which the discovery service of an address lists,
  * and those of the targets it refers to; the namespaces of each subsystem. Each is then a command
  * line of `rblk attach`, run as a process, so that all volumes are attached by the same code as
@@ -54,7 +54,7 @@ struct run {
 
 /* ---- failures ---- */
 
-/* Of one target or volume: the others are attached all the same. */
+/* Notes the failure of one target or volume: the others are attached all the same. */
 static void add_failure(struct run *run, const char *what, const struct error *error)
 {
 	struct json_object *o = json_object_new_object();
@@ -71,7 +71,7 @@ static void add_failure(struct run *run, const char *what, const struct error *e
 
 /* ---- which there are ---- */
 
-/* What the command line says wins over the file, as it does for `rblk attach`. */
+/* The command line wins over the file, as it does for `rblk attach`. */
 static int set_identity(const struct attach_all *all, const struct nvme_entry *entry,
 			struct volume_config *config, struct error *error)
 {
@@ -173,7 +173,8 @@ static struct json_object *read_answer(int fd)
 	return n ? json_tokener_parse(text) : NULL;
 }
 
-/* What `rblk attach` prints; NULL: it could not be run. Its notes go to our standard error. */
+/* Returns what `rblk attach` prints; NULL: it could not be run. Its notes go to our standard error.
+ * */
 static struct json_object *run_attach(const char *const *argv, int *ret_code)
 {
 	posix_spawn_file_actions_t actions;

@@ -195,7 +195,7 @@ static bool can_do_load(struct bench *bench)
 	return !bench->error.code;
 }
 
-/* What was given on the command line was checked before, so -EINVAL is a file: the host's name. */
+/* The command line was checked before, so -EINVAL is a file: the host's name. */
 static enum exit_code exit_code_of(int r)
 {
 	switch (-r) {
@@ -424,7 +424,7 @@ static void add_row(struct table *table, const struct bench *bench,
 	table_addf(table, "%.2f", result->cpu_us_per_io);
 }
 
-/* Of one queue nothing is lost if its column has no room. */
+/* With one queue nothing is lost if its column has no room. */
 static void print_table(const struct bench *bench, const struct bench_result *results, unsigned n,
 			const char *mode)
 {
@@ -500,8 +500,8 @@ struct bench_options {
 	const char *fabric, *hostnqn, *hostid, *spin, *plot;
 };
 
-/* The load's own need is known, and is what is registered. What the library registers for itself is
- * not counted: it does not grow with the load. */
+/* The load's own need is known, and is what is registered. Memory that the library registers for
+ * itself is not counted: it does not grow with the load. */
 static int check_buffers(const struct bench_options *options, struct error *error)
 {
 	uint64_t needed = options->depth * options->block * options->n_queues;
@@ -519,7 +519,7 @@ enum {
 	URI_MAX = 3 * TARGET_NQN_MAX + ADDR_STRING_MAX + 16,
 };
 
-/* What rblk_open gets. */
+/* The arguments of rblk_open. */
 struct bench_volume {
 	char uri[URI_MAX], ns[16], queues[16], queue_size[16];
 	struct rblk_option options[OPTIONS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What rblk bench has measured, and its picture (--plot). Thread: main. */
+/* The results of rblk bench, and their picture (--plot). Thread: main. */
 #pragma once
 
 #include <json-c/json.h>
@@ -12,7 +12,7 @@ enum {
 	BENCH_DEPTHS_MAX = 12, /* 1, 2, 4 ... 1024, and the one that was asked for */
 };
 
-/* Of one depth. */
+/* The result of one depth. */
 struct bench_result {
 	struct histogram latency;
 	uint64_t n_done, n_errors;

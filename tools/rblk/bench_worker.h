@@ -24,7 +24,7 @@ enum {
 	BENCH_QUEUES_MAX = 64,
 };
 
-/* What every worker does; read-only while they run. */
+/* The load of every worker; read-only while they run. */
 struct bench_load {
 	bool is_random, is_write;
 	size_t block_bytes;

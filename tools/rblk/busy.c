@@ -24,7 +24,7 @@ struct text {
 	size_t n;
 };
 
-/* What does not fit is cut: the first users are enough to act on. */
+/* Cuts what does not fit: the first users are enough to act on. */
 __attribute__((format(printf, 2, 3))) static void add(struct text *text, const char *fmt, ...)
 {
 	size_t room = sizeof(text->s) - text->n;
@@ -88,7 +88,7 @@ static void add_holders_in(struct text *text, const char *path)
 		closedir(dir);
 }
 
-/* Of the disk, and of its partitions, which are directories in the disk's. */
+/* Adds the holders of the disk, and of its partitions, which are directories in the disk's. */
 static void add_holders(struct text *text, const char *disk)
 {
 	char path[512];

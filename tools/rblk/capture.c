@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rblk capture: the next commands of an attached volume, and the target's responses, as a pcapng
- * file. What the volume process itself has seen, so it works with any RDMA device.
+ * file. The volume process itself has seen them, so it works with any RDMA device.
  */
 #include <errno.h>
 #include <string.h>

@@ -277,7 +277,7 @@ static void detach_each(const struct detach *detach, const struct volumes *volum
 	}
 }
 
-/* Of one of the answer's lists. */
+/* The length of one of the answer's lists. */
 static size_t count(struct json_object *answer, const char *key)
 {
 	struct json_object *list = NULL;

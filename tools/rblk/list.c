@@ -42,7 +42,7 @@ static int print_json(const struct volumes *volumes)
 	return report_json(whole);
 }
 
-/* What an administrator has to look at, or nothing:
+/* Adds what an administrator has to look at, or nothing:
  * "(3 I/O errors, see rblk status)  (gives up in 588 s, 34 I/O held)" */
 static void add_trouble(struct table *table, struct json_object *status)
 {

@@ -106,7 +106,7 @@ static int wait_until(const struct change *change, const char *wanted, struct js
 
 /* ---- add ---- */
 
-/* What the path itself says; the volume's state is not the reason. */
+/* Takes the reason from the path itself, not from the volume's state. */
 static void explain(const struct change *change, struct json_object *status, struct error *error)
 {
 	struct json_object *path = find_path(status, change->address), *last = NULL;

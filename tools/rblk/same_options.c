@@ -11,7 +11,7 @@
 #include "tools/rblk/report.h"
 #include "tools/rblk/same_options.h"
 
-/* Of several differences the first ones are named. */
+/* The first of several differences are named. */
 struct differences {
 	char text[160];
 	size_t at;

@@ -196,7 +196,7 @@ static void print_last_error(struct json_object *error)
 	print_text("last error", text);
 }
 
-/* What the volume is connected to, and what becomes of its I/O if the target stays away. */
+/* Prints the target of the volume, and what becomes of its I/O if the target stays away. */
 static void print_association(struct json_object *status)
 {
 	struct json_object *error = NULL, *ana = NULL;

@@ -154,8 +154,8 @@ static int apply_option(const struct volume_option *option, const char *text,
 	return r < 0 ? refuse(option, text, r, config, error) : 0;
 }
 
-/* What host_identity_load does not read itself. The other mistakes in paths, as a portal of another
- * subsystem, are found when they are connected. */
+/* Checks what host_identity_load does not read itself. The other mistakes in paths, as a portal of
+ * another subsystem, are found when they are connected. */
 static int apply_given(const struct volume_options *o, struct volume_config *config,
 		       struct error *error)
 {

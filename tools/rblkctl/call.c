@@ -11,7 +11,7 @@
 #include "tools/rblkctl/options.h"
 #include "tools/rblkctl/rblkctl.h"
 
-/* What an option was given as, by the type of its row. */
+/* The value of an option, by the type of its row. */
 union given {
 	bool flag;
 	uint64_t number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rblkctl capture: the next commands that hosts send, and rblkd's responses, as a pcapng file. What
- * rblkd itself has seen, so it works with any RDMA device.
+ * rblkctl capture: the next commands that hosts send, and rblkd's responses, as a pcapng file.
+ * rblkd itself has seen them, so it works with any RDMA device.
  */
 #include "base/bits.h"
 #include "base/clock.h"

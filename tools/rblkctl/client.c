@@ -21,7 +21,7 @@ static void set_error(struct error *error, enum exit_code code, const char *sock
 	snprintf(error->hint, sizeof(error->hint), "%s", hint);
 }
 
-/* What an errno of connect or read means to an administrator, and what to do about it. */
+/* Explains an errno of connect or read to an administrator, and what to do about it. */
 static void explain(int r, const char *socket, struct error *error)
 {
 	switch (r) {

@@ -33,7 +33,7 @@ static int write_file(const char *path, const char *text)
 	return fail_with(program, EXIT_FAILED, NULL, "%s: %s", path, strerror(errno));
 }
 
-/* Our copies are wiped. What stdio has buffered is not: the reader of stdout has the secret. */
+/* Our copies are wiped. The buffer of stdio is not: the reader of stdout has the secret. */
 static int make_key(unsigned n_bytes, unsigned hash, const char *path)
 {
 	static const unsigned lengths[] = {32, 32, 48, 64}; /* by hash */

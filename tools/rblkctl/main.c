@@ -88,7 +88,7 @@ static const struct command commands[] = {
 	{0},
 };
 
-/* Of the options that may stand in front of a subcommand, those with a value. */
+/* Whether an option that may stand in front of a subcommand has a value. */
 static bool takes_next(const char *option)
 {
 	return !strcmp(option, "--socket") || !strcmp(option, "-s") ||

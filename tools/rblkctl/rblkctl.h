@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the subcommands of rblkctl share: options (options.c) and the call of rblkd (client.c).
+ * Shared by the subcommands of rblkctl: options (options.c) and the call of rblkd (client.c).
  * Subcommands do not call each other. Thread: main, all of it.
  */
 #pragma once
@@ -21,7 +21,7 @@ struct options {
 	bool wants_bytes;
 };
 
-/* What a word of the command line is, or becomes. */
+/* The kind of a parameter, made from a word of the command line. */
 enum param_kind {
 	PARAM_TEXT,
 	PARAM_NUMBER,

@@ -50,7 +50,7 @@ void show_registrants(const struct options *options, struct json_object *result)
 
 /* ---- drop ----------------------------------------------------------------------------------- */
 
-/* What rblkd takes: one namespace a call. The caller puts it. */
+/* The parameters for one namespace, as rblkd takes them. The caller puts them. */
 static struct json_object *wish_of(struct json_object *ns, const char *hostid, bool is_forced)
 {
 	struct json_object *params = json_object_new_object();

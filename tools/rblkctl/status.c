@@ -117,7 +117,7 @@ static void add_guarantee(struct table *table, struct json_object *durability, c
 		json_object_object_add(texts, text, NULL);
 }
 
-/* What Flush and FUA guarantee, for each namespace. */
+/* Prints what Flush and FUA guarantee, for each namespace. */
 static void print_durability(struct json_object *namespaces)
 {
 	static const char *const titles[] = {"~NAMESPACE", "KIND",    "CACHE", "^FLUSH",

@@ -88,7 +88,7 @@ static bool is_done(struct json_object *upgrade)
 	       !answer_member(upgrade, "reason");
 }
 
-/* What an rblkd says of it that is neither of the two: nothing. */
+/* An rblkd that is neither of the two knows nothing of the upgrade. */
 static void complete(struct json_object *status)
 {
 	struct json_object *upgrade;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a capture has brought, and the pcapng file of it: each exchange as two SENDs over RoCE v2,
+ * The exchanges of a capture, and the pcapng file of them: each exchange as two SENDs over RoCE v2,
  * in the order of time; before the first of a connection the messages of the connection manager,
  * which tell Wireshark that NVMe over Fabrics follows. Queue pair and packet numbers are made up.
  * Thread: main.

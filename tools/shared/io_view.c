@@ -22,7 +22,7 @@
 static const char *const classes[] = {"read", "write", "other"};
 static const char *const stages[] = {"receive_ns", "fetch_ns", "backend_ns", "send_ns"};
 
-/* Of one class of commands, in all or in an interval. */
+/* The numbers of one class of commands, in all or in an interval. */
 struct numbers {
 	struct histogram latency;
 	uint64_t n_bytes, n_errors;
@@ -37,7 +37,8 @@ const char *const io_orders[] = {[IO_BY_RATE] = "rate",
 
 /* ---- an answer ---- */
 
-/* Steps that are zero are left out of the answer. What does not look like a step is skipped. */
+/* Steps that are zero are left out of the answer. An entry that does not look like a step is
+ * skipped. */
 static void read_histogram(struct json_object *list, struct histogram *h)
 {
 	size_t n = json_object_is_type(list, json_type_array) ? json_object_array_length(list) : 0;

@@ -23,7 +23,7 @@ extern const char *const io_orders[]; /* their names, NULL at the end */
 #define IO_TITLES_TIMES	 ">ERRORS", "?>MEAN", ">P50", ">P99", "?>P99.9"
 #define IO_TITLES_STAGES IO_TITLES_TIMES, "?>RECEIVE", "?>FETCH", "?>BACKEND", "?>SEND"
 
-/* What is shown, and how. All of it is the caller's. */
+/* The list that is shown, and how. All of it is the caller's. */
 struct io_view {
 	const char *what;    /* the member of the answer that lists the items */
 	const char *keys[3]; /* members of an item that name it, together */
@@ -40,7 +40,7 @@ struct io_view {
 	uint64_t interval_ns, n_looks; /* of io_view_top; n_looks 0: until q */
 };
 
-/* What was counted since the processes were started. Returns an exit code. */
+/* Shows the counters since the processes were started. Returns an exit code. */
 int io_view_once(const struct io_view *view, bool is_json);
 /* Samples, and shows the changes, until q is pressed or n_looks is reached. Returns an exit code.
  * */

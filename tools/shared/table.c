@@ -104,7 +104,7 @@ static const char *cell(const struct table *table, unsigned row, unsigned column
 
 /* ---- fitting ---- */
 
-/* Of each column; 0: it is left out, or empty. */
+/* The width of each column; 0: it is left out, or empty. */
 struct widths {
 	unsigned n[COLUMNS_MAX];
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the processes of one user that use the same address share: a fixed set of sockets bound to
- * its UDP port 4791, among which the kernel distributes packets (steer.h), and a directory.
+ * A group: the processes of one user that use the same address. They share a fixed set of sockets
+ * bound to its UDP port 4791, among which the kernel distributes packets (steer.h), and a
+ * directory.
  *
  * The kernel counts the sockets of a port from 0, and when one closes the last one takes its index.
  * So every process holds all of them, and none closes while one process lives. The first process

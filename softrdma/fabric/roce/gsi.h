@@ -55,15 +55,15 @@ int sr_gsi_open(const union ibv_gid *local);
 int sr_gsi_send(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES]);
 
 /*
- * What receives MADs: one function of the process, set before the first sr_gsi_open. Called in the
- * helper thread, without locks. Its bytes are as they came: checked are the checksum, P_Key, Q_Key,
- * the two QP numbers and the length, nothing in the MAD. mad is valid during the call.
+ * The receiver of MADs: one function of the process, set before the first sr_gsi_open. Called in
+ * the helper thread, without locks. Its bytes are as they came: checked are the checksum, P_Key,
+ * Q_Key, the two QP numbers and the length, nothing in the MAD. mad is valid during the call.
  */
 typedef void sr_gsi_on_mad(const struct sr_gsi_path *path, const uint8_t mad[SR_GSI_MAD_BYTES]);
 void sr_gsi_receive(sr_gsi_on_mad *fn);
 
 /*
- * What receives "port unreachable": path->remote may have no RoCE. Any machine can forge such a
+ * The receiver of "port unreachable": path->remote may have no RoCE. Any machine can forge such a
  * report: it is a hint for requests without an answer, and nothing else. Some are dropped where too
  * many come. In the helper thread, without locks. NULL: not wanted, as at first.
  */
@@ -95,9 +95,9 @@ int sr_gsi_guid(const union ibv_gid *local, uint8_t ret[8]);
 
 /*
  * The largest path MTU that the interface of the route to path->remote carries, or less if the
- * route was given an MTU: what a ConnectRequest names, and what a peer's is compared with. What
- * ICMP says does not count. IBV_MTU_256 to IBV_MTU_4096, or 0: no route, or too small for RoCE. Any
- * thread; costs system calls.
+ * route was given an MTU: what a ConnectRequest names, and what a peer's is compared with. ICMP
+ * does not count. IBV_MTU_256 to IBV_MTU_4096, or 0: no route, or too small for RoCE. Any thread;
+ * costs system calls.
  */
 enum ibv_mtu sr_gsi_path_mtu(const struct sr_gsi_path *path);
 
@@ -109,7 +109,7 @@ int sr_gsi_route(const union ibv_gid *remote, union ibv_gid *ret_local);
 
 /* A datagram to a queue pair that is no connection. In the thread that reads, which may poll. */
 void gsi_on_packet(struct roce_port *port, const union ibv_gid *from, const struct roce_packet *p);
-/* What another process of this host has got and is for this one. Helper. */
+/* Another process of this host has received this, and it is for this process. Helper. */
 void gsi_on_passed(const struct roce_passed *passed);
 void gsi_forget(void);
 /* The path MTU that the interface of a local address can carry; 0: none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the requests of a peer on another machine do to this process: they take its receives, and
- * read and write what its keys grant. Everything that such a request names is checked here.
+ * Requests of a peer on another machine, at this process: they take its receives, and read and
+ * write what its keys grant. Everything that such a request names is checked here.
  */
 #pragma once
 

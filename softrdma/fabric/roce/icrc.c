@@ -249,7 +249,7 @@ bool roce_icrc_solve(const struct roce_ends *e, const uint8_t *bytes, size_t n, 
 	*ret_ip_id = 0;
 	if (!difference || !is_ip4(e))
 		return !difference;
-	/* What the ID alone changes, seen where the ID's two bytes enter the CRC. */
+	/* The difference by the ID alone, seen where the ID's two bytes enter the CRC. */
 	difference = rewind_zeros(difference, 2 + IP4_AFTER_ID + UDP + n);
 	*ret_ip_id = (uint16_t)((difference & 0xff) << 8 | (difference >> 8 & 0xff));
 	return !(difference >> 16);

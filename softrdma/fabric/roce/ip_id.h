@@ -26,7 +26,7 @@ struct roce_ip_id {
 	uint64_t last_ms;
 };
 
-/* Of a packet that counts by its number: others could tell wrong IDs. */
+/* Only for a packet that counts by its number: others could tell wrong IDs. */
 static inline bool roce_ip_id_fits(struct roce_ip_id *s, uint16_t id, uint64_t now_ms)
 {
 	uint64_t elapsed = now_ms - s->last_ms;

@@ -23,7 +23,7 @@ enum roce_passed_kind {
 	ROCE_PASSED_UNREACHABLE, /* no bytes: "port unreachable" came from remote */
 };
 
-/* What a packet's outer headers say, besides the addresses. */
+/* The outer headers of a packet, besides the addresses. */
 struct roce_arrival {
 	uint16_t ip_id;	      /* of IPv4 */
 	uint16_t source_port; /* of UDP */

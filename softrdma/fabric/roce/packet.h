@@ -2,7 +2,7 @@
 /*
  * One RoCE v2 packet as the payload of a UDP datagram: BTH, the extended headers of its opcode,
  * payload, pad, ICRC (IBA volume 1, chapter 9 and annex A17). Pure: no sockets, no memory of its
- * own. What it decodes may be hostile; the checksum is icrc.h's concern.
+ * own. Its input may be hostile; icrc.h has the checksum.
  */
 #pragma once
 
@@ -64,7 +64,7 @@ enum roce_opcode {
 	ROCE_CNP = 0x81,	 /* congestion notification, annex A17 */
 };
 
-/* What an opcode says of its packet. */
+/* The traits of a packet, by its opcode. */
 enum roce_trait {
 	ROCE_IS_KNOWN = 1 << 0,
 	ROCE_HAS_RETH = 1 << 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all queue pairs from one address of this host to one of another share. Any thread; the locks
+ * Shared by all queue pairs from one address of this host to one of another. Any thread; the locks
  * are leaves.
  *
  * Their packets leave from a random UDP port, which the other host remembers. No third host learns

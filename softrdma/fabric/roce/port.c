@@ -87,7 +87,7 @@ static void free_port(struct roce_port *p)
 	free(p);
 }
 
-/* What is in the socket is for a process that had this number before. */
+/* The socket may hold packets for a process that had this number before. */
 static void drain(int sock)
 {
 	char byte;
@@ -193,7 +193,7 @@ void roce_ports_due(uint64_t ns)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* What the kernel tells beside a datagram: the size of GRO's segments, and the ECN mark. */
+/* Reads the ancillary data of a datagram: the size of GRO's segments, and the ECN mark. */
 static void read_control(struct msghdr *m, size_t *ret_segment, bool *ret_congested)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -261,7 +261,7 @@ static void take_packet(struct roce_port *port, const struct roce_ends *e, const
 	call.on_packet(port, &e->from, &p, &how);
 }
 
-/* What is read, and into which bytes. */
+/* The datagrams that are read, and the bytes into which. */
 struct reading {
 	struct roce_port *port;
 	int sock;

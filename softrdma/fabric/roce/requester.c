@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a requester sends; see requester.h. Its answers are in requester_answers.c.
+ * The sending side of a requester; see requester.h. Its answers are in requester_answers.c.
  */
 #include "softrdma/fabric/roce/requester.h"
 

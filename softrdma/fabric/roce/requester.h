@@ -36,7 +36,7 @@ enum {
 #define ROCE_PROBE_MIN_NS 5000000ULL	/* 5 ms */
 #define ROCE_PROBE_MAX_NS 1000000000ULL /* 1 s */
 
-/* What a queue pair's attributes say. */
+/* From a queue pair's attributes. */
 struct roce_requester_config {
 	bool is_lossy; /* UC: a packet is done when it is sent, and nothing answers it */
 	uint32_t mtu;  /* bytes */
@@ -100,7 +100,7 @@ enum roce_pause {
 enum roce_pause roce_requester_next(struct roce_requester *r, uint64_t now, uint64_t room,
 				    struct roce_out *ret);
 
-/* What to do with a response. */
+/* The effect of a response. */
 enum roce_effect {
 	ROCE_IGNORED,
 	ROCE_PROGRESS,	   /* look at roce_requester_pop() and roce_requester_next() */
@@ -115,7 +115,7 @@ struct roce_placement {
 
 /* Whether packet i of a READ or atomic is the last that one request on the wire asks for. */
 bool roce_ends_chunk(const struct roce_requester *r, const struct roce_request *q, uint32_t i);
-/* What n packets from the i-th on count in a window. */
+/* The cost of n packets from the i-th on, in a window. */
 uint64_t roce_cost(const struct roce_requester *r, const struct roce_request *q, uint32_t i,
 		   uint32_t n);
 uint64_t roce_probe_interval(const struct roce_requester *r);

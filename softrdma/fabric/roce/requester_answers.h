@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a requester makes of acknowledgements, READ responses, NAKs and silence; see requester.h. */
+/* How a requester takes acknowledgements, READ responses, NAKs and silence; see requester.h. */
 #pragma once
 
 #include <stdbool.h>

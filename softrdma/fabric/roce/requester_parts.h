@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What requester.c (sending) and requester_answers.c (responses, timers) share. */
+/* Shared by requester.c (sending) and requester_answers.c (responses, timers). */
 #pragma once
 
 #include "softrdma/fabric/roce/requester.h"

@@ -4,7 +4,7 @@
  * and answered (IBA volume 1, 9.7.4 to 9.7.5 and 9.9.3; UC's are not answered, 9.8). Pure: what a
  * request does to the host is behind struct roce_host. The caller holds the queue pair's locks.
  *
- * What is owed to the requester waits here until the caller fetches it with roce_responder_next():
+ * Answers to the requester wait here until the caller fetches them with roce_responder_next():
  * first READ responses and results of atomics, in the order of their numbers, then at most one
  * acknowledgement or NAK. One acknowledgement stands for all before it, so a batch of packets that
  * was received together costs one.
@@ -25,7 +25,7 @@ enum {
 	ROCE_SAVED_MAX = 256, /* a peer's READs and atomics under way, at most */
 };
 
-/* What the host says to a request. */
+/* The host's verdict on a request. */
 enum roce_verdict {
 	ROCE_OK,
 	ROCE_NOT_READY, /* no receive is posted: RNR NAK */

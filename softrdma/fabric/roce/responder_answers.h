@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a responder owes and remembers; see responder.h. */
+/* The answers that a responder owes and remembers; see responder.h. */
 #pragma once
 
 #include <stdbool.h>

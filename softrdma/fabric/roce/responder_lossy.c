@@ -4,7 +4,7 @@
 #include "softrdma/fabric/roce/responder.h"
 #include "softrdma/fabric/roce/responder_lossy.h"
 
-/* What has arrived of the message counts no more; its receive stays for the next one. */
+/* Drops the part of the message that has arrived; its receive stays for the next one. */
 static void drop(struct roce_responder *r)
 {
 	r->inbound = ROCE_BETWEEN;

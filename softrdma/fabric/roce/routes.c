@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host knows of its routes; see routes.h. It is asked by netlink. */
+/* The routes of the host, asked for by netlink; see routes.h. */
 #include "softrdma/fabric/roce/routes.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 /* In bytes; 0: there is no such interface. Any thread. */
 unsigned roce_interface_mtu(const char name[IF_NAMESIZE]);
 /*
- * What the interface of the route to remote carries, or less if the route was given an MTU. scope:
+ * The MTU of the interface of the route to remote, or less if the route was given an MTU. scope:
  * the interface, where remote is link-local. Bytes; 0: no route; -errno: the kernel cannot be
  * asked. Any thread.
  */

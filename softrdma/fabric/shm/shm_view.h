@@ -13,8 +13,8 @@ struct sr_xact;
 
 /*
  * Whether both sides of the message are mapped here, so that the processor copies it: sets
- * x->is_viewed, fills in x->view, and replaces the responder's addresses by ours. Of a WRITE or
- * READ, and of a SEND whose receive was taken. Under the responder's lock, after the checks.
+ * x->is_viewed, fills in x->view, and replaces the responder's addresses by ours. For a WRITE or
+ * READ, and for a SEND whose receive was taken. Under the responder's lock, after the checks.
  */
 void sr_shm_view_range(struct sr_xact *x, struct iovec *remote);
 void sr_shm_view_receive(struct sr_xact *x, const struct sr_taken *t, struct iovec *to, unsigned n);

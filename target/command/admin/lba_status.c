@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Get LBA Status (NVM Command Set 1.1, 5.2.1), for one action: the allocated blocks of a range
- * (ATYPE 02h). What no descriptor of the answer covers is deallocated, and reads as zeroes if
- * DLFEAT of the namespace says so. Poller of the admin queue; the store looks on a worker thread,
- * because its file system may have to read.
+ * (ATYPE 02h). Blocks that no descriptor of the answer covers are deallocated, and read as zeroes
+ * if DLFEAT of the namespace says so. Poller of the admin queue; the store looks on a worker
+ * thread, because its file system may have to read.
  *
  * The work of a command is bounded: at most BACKEND_MAP_RANGES ranges, whatever the host asks for.
  * An answer that ends before the range does is incomplete (CMPC 1), and says nothing of the blocks

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What I/O commands share: they find their namespace and their range, start work of the backend,
- * and end. Poller of the queue.
+ * Steps that I/O commands share: they find their namespace and their range, start work of the
+ * backend, and end. Poller of the queue.
  */
 #pragma once
 

@@ -25,7 +25,7 @@ choose_direct(struct request *r, enum direction direction, uint64_t offset, uint
 	bool is_registered = atomic_load_explicit(&ns->registered, memory_order_acquire) >> device &
 			     1;
 
-	/* What was added by growing is not registered. */
+	/* Memory that was added by growing is not registered. */
 	is_registered = is_registered && offset + n_bytes <= ns->mr_bytes[device];
 	if (!ns->memory ||
 	    !(direction == DIRECTION_C2H ? is_registered : r->sgl.place == SGL_CAPSULE))

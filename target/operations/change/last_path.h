@@ -6,7 +6,7 @@
 #include "target/export/ana.h"
 #include "target/operations/change/outlook.h"
 
-/* What is about to change; borrowed. */
+/* The change that is about to happen; borrowed. */
 struct path_change {
 	const struct target *target;
 	const char *drained; /* the portals of that name; NULL: none is drained */

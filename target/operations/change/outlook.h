@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a new configuration means for an association that a host has now: whether it stays, and
- * whether the host can make it again. It compares the outcome, not the text: a host whose name
+ * The outlook of an association that a host has now, under a new configuration: whether it stays,
+ * and whether the host can make it again. It compares the outcome, not the text: a host whose name
  * moves from allow_hosts to its NQN there loses nothing. Control thread.
  */
 #pragma once

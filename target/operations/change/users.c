@@ -82,7 +82,7 @@ static const struct config_change *find_unlisted(const struct search *s,
 	return NULL;
 }
 
-/* Of an entry of hosts: its key, or the whole entry. */
+/* The change of an entry of hosts: of its key, or of the whole entry. */
 static const struct config_change *find_key(const struct search *s, const struct config_host *host,
 					    const char *key)
 {
@@ -93,7 +93,8 @@ static const struct config_change *find_key(const struct search *s, const struct
 		       ?: find(s, "host", host->name, "nqn");
 }
 
-/* Of the host's entry in the new configuration, or the contents of its files. */
+/* The change of the host's secrets: of its entry in the new configuration, or of the contents of
+ * its files. */
 static const struct config_change *find_secret(const struct search *s,
 					       const struct controller *controller, const char *key)
 {

@@ -41,7 +41,7 @@ static struct json_object *show_loss(const struct change_user *user)
 	return o;
 }
 
-/* What they lose by it. */
+/* The losses of the users by the change. */
 static struct json_object *show_losses(const struct change_users *users, unsigned change)
 {
 	struct json_object *list = json_object_new_array();

@@ -21,7 +21,7 @@ enum {
 void control_add_string(struct json_object *o, const char *key, const char *value);
 void control_add_number(struct json_object *o, const char *key, uint64_t value);
 void control_add_bool(struct json_object *o, const char *key, bool value);
-/* What hosts have read and written in a namespace: sum is of its counters (stats.h). */
+/* Adds what hosts have read and written in a namespace: sum is of its counters (stats.h). */
 void control_add_counters(struct json_object *o, const struct namespace *ns,
 			  const struct namespace_counters *sum);
 /* The whole seconds since then_ns, a reading of clock_ns. */

@@ -11,7 +11,7 @@
  * list has that name. */
 struct json_object *control_list(struct target *target, const char *what);
 struct json_object *control_list_portals(struct target *target);
-/* What Flush and FUA mean for each namespace. */
+/* The meaning of Flush and FUA for each namespace. */
 struct json_object *control_list_durability(struct target *target);
 /* The health of what the stores depend on, for namespaces whose store has such a thing. Sets
  * *ret_ill to the number of those that cannot be served now. */
@@ -26,6 +26,6 @@ struct json_object *control_list_cut(const struct path_change *change);
 unsigned control_count_hosts(const struct target *target);
 void control_count_namespaces(struct target *target, unsigned *ret_n, unsigned *ret_failed,
 			      unsigned *ret_degraded);
-/* Of the namespaces, those whose record may differ from the valid state. Sets *ret_refusing to the
+/* The number of namespaces whose record may differ from the valid state. Sets *ret_refusing to the
  * number of those that last refused a command because a cluster did not keep or give it. */
 unsigned control_count_unkept(struct target *target, unsigned *ret_refusing);

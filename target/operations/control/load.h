@@ -23,7 +23,7 @@ void loads_measure(struct target *target, struct loads *ret_loads);
 void loads_free(struct loads *loads);
 /* All zeroes for one that has no row. */
 struct load loads_of(const struct loads *loads, const struct connection *connection);
-/* Of all connections of a host: sums, and the longest times. */
+/* The load of all connections of a host: sums, and the longest times. */
 struct load loads_of_host(const struct loads *loads, const char *nqn);
 /* The fields of a load. */
 void loads_add(struct json_object *o, const struct load *load);

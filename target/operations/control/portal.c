@@ -48,7 +48,7 @@ static struct portal *find_portal(struct target *target, const char *name)
 	return left;
 }
 
-/* Of all portals of that name, because the connections of an earlier address count. */
+/* Counts those of all portals of that name, because the connections of an earlier address count. */
 static unsigned count_all_queues(const struct target *target, const char *name)
 {
 	unsigned n = 0;

@@ -26,7 +26,7 @@ static unsigned index_of(const struct group *group)
 	return ana_find(rcu_get(&subsystem->ana), group->id);
 }
 
-/* What the next owner could not know, or would not find. */
+/* Refuses while there is something that the next owner could not know, or would not find. */
 static int check_give(const struct group *group, struct error *error)
 {
 	const char *why_not = target_refuse_change(group->target);
@@ -84,7 +84,7 @@ static void keep(struct group *group, const char *why)
 	group_log(group, "this rblkd stays the owner: %s", why);
 }
 
-/* What hosts see of the namespace from now on. NULL: no memory. */
+/* The namespace as hosts see it from now on. NULL: no memory. */
 static struct namespace *make_standby(const struct group *group, const struct namespace *owned)
 {
 	struct namespace_origin from = {

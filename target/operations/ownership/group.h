@@ -32,7 +32,7 @@ enum group_state {
 	GROUP_STATES,
 };
 
-/* What moves a group. */
+/* Why a group moves. */
 enum group_move_cause {
 	GROUP_TAKEN, /* it had the locks: the owner before ended, or gave it away */
 	GROUP_GIVEN, /* it let go by itself */

@@ -17,7 +17,8 @@
 #include "target/operations/change/store_sizes.h"
 #include "target/operations/ownership/publish.h"
 
-/* What the owner before has done to a namespace is in its store, and in the record of its guard. */
+/* The store of a namespace and the record of its guard have all that the owner before has done to
+ * it. */
 static void tell_hosts(struct group *group, const struct snapshot *before)
 {
 	const struct subsystem *was = snapshot_find(before, group->subnqn);

@@ -338,7 +338,7 @@ static void write_host_values(const struct prometheus *p, const struct rows *row
 				rows->hosts[i].n_connects);
 }
 
-/* What the host has of what others may wait for. */
+/* The resources that the host holds and others may wait for. */
 static void write_host_loads(const struct prometheus *p, const struct rows *rows)
 {
 	prometheus_family(p, "host_in_flight", "gauge", "Commands of the host, admin ones too.");

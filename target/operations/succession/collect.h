@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a target leaves to its successor: export/handover.h. Control thread. */
+/* Collects what a target leaves to its successor: export/handover.h. Control thread. */
 #pragma once
 
 #include "target/engine/target.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an rblkd and its successor say to each other, over a pair of unix sockets that the older one
+ * Messages between an rblkd and its successor, over a pair of unix sockets that the older one
  * has made. A message is one packet: a word, a text, and maybe file descriptors. The words stay as
  * they are: the two are of different releases.
  *

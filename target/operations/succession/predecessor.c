@@ -113,7 +113,7 @@ static void forget_successor(struct predecessor *p)
 	p->successor_pid = 0;
 }
 
-/* What it has opened is closed when this returns. */
+/* All that it has opened is closed when this returns. */
 static void kill_successor(struct predecessor *p)
 {
 	if (p->successor_pid && kill(p->successor_pid, SIGKILL) == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a target gets from its predecessor: export/handover.h. Control thread. */
+/* Restores what a target gets from its predecessor: export/handover.h. Control thread. */
 #pragma once
 
 #include "target/engine/target.h"

@@ -76,9 +76,9 @@ unsigned cluster_option(const struct cluster *cluster, const char *name, unsigne
 }
 
 /*
- * What rblkd promises to hosts depends on these. The cache acknowledges writes that no OSD has, and
- * is stale where two machines use an image. After a timeout of an operation its write may still
- * arrive, over a later one. Buffers do not change while rblkd writes from them, so no copy is
+ * The promises of rblkd to hosts depend on these options. The cache acknowledges writes that no OSD
+ * has, and is stale where two machines use an image. After a timeout of an operation its write may
+ * still arrive, over a later one. Buffers do not change while rblkd writes from them, so no copy is
  * needed. The library must not write into rblkd's log.
  *
  * With owners, an entry in the blocklist must not end by itself: librbd makes one if it meets a
@@ -122,7 +122,7 @@ static int set_options(struct cluster *cluster, struct error *error)
 		cluster->patience_s = PATIENCE_S;
 	snprintf(text, sizeof(text), "%u", cluster->patience_s);
 	rados_conf_set(cluster->handle, "client_mount_timeout", text);
-	/* Of commands to monitors alone, such as the one for health. */
+	/* for commands to monitors alone, such as the one for health */
 	snprintf(text, sizeof(text), "%u", MON_TIMEOUT_S);
 	rados_conf_set(cluster->handle, "rados_mon_op_timeout", text);
 	return 0;

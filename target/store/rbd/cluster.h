@@ -5,8 +5,8 @@
  * last. A thread of its own reads the cluster's health, as that waits for monitors.
  *
  * The images of groups with an owner have one of their own. The blocklist of a cluster names a
- * connection, and so all these groups are lost at the same time. What is lost stays connected for
- * as long as an image is open by it, and the next one that is opened makes another connection.
+ * connection, and so all these groups are lost at the same time. A lost connection lives for as
+ * long as an image is open by it, and the next image that is opened makes another one.
  *
  * rblkd must not fork once there is a connection: parent and child would have one name in the
  * cluster, and fencing one would fence both.

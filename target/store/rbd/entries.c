@@ -27,7 +27,8 @@ static struct {
 	unsigned n;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Of this machine: its process has ended. Of this process: it has closed that client. */
+/* A client of this machine is over if its process has ended; one of this process, if it has closed
+ * that client. */
 static bool is_over(const char *address, const char *text)
 {
 	struct life life;

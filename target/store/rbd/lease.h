@@ -25,7 +25,7 @@ enum {
 	LEASE_MOST_MS = 60 * 1000,
 };
 
-/* What a line tells of the client. */
+/* The line of a client. */
 struct lease_line {
 	char text[LEASE_LINE_BYTES]; /* differs after each renewal */
 	struct life life;	     /* of the client's process */

@@ -19,7 +19,7 @@ struct life {
 	uint64_t pid, start;	    /* start: in ticks after the boot */
 };
 
-/* Of this process. Any thread. */
+/* The life of this process. Any thread. */
 void life_read_own(struct life *ret_life);
 /* As one line without spaces at its ends. Pure. */
 void life_format(const struct life *life, char text[LIFE_TEXT_BYTES]);

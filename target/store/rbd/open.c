@@ -428,7 +428,7 @@ static int rbd_backend_open(const struct backend_config *config, struct backend 
 	return 0;
 }
 
-/* What hosts may know of an image without its lock. */
+/* Finds what hosts may know of an image, without its lock. */
 static int rbd_backend_look(const struct backend_config *config, struct backend_limits *ret_limits,
 			    struct error *error)
 {

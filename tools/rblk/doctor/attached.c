@@ -117,7 +117,8 @@ static void check_killed(struct doctor *doctor, const struct volumes *volumes, c
 	json_object_put(status);
 }
 
-/* What was on the wire when a process ended may still be written: its successor waits for that. */
+/* Writes that were on the wire when a process ended may still land: its successor waits for them.
+ * */
 static void check_unproven(struct doctor *doctor, const struct volumes *volumes, const char *name)
 {
 	if (!volumes_find_name(volumes, name))

@@ -117,7 +117,7 @@ static bool check_port(struct doctor *doctor, struct port *port)
 
 /* ---- devices ---- */
 
-/* What programs open to reach the device. */
+/* Checks the node that programs open to reach the device. */
 static void check_node(struct doctor *doctor, const char *node, const char *module)
 {
 	char path[sizeof(NODES) + NAME_MAX_SYSFS + 1], hint[160];

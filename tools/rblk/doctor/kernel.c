@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the kernel on this machine has to do with volumes; see doctor.h. Nothing is loaded here. */
+/* The kernel of this machine, as far as volumes need it; see doctor.h. Nothing is loaded here. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

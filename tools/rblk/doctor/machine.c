@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What concerns this machine and this user, whatever the target is; see doctor.h. */
+/* This machine and this user, whatever the target is; see doctor.h. */
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Pages say what is so: the locks of docs/ARCHITECTURE.md, the packages of docs/SETUP.md, and the words that an
-option takes, in its help as in its manual page."""
+"""Pages say what is so: the locks of docs/ARCHITECTURE.md, the packages of docs/SETUP.md, the words that an
+option takes, in its help as in its manual page, and the keys of the JSON of rblk status."""
 
 import os
 import re
@@ -17,6 +17,8 @@ PACKAGES_HEADING = "| package | for | contains |"
 CONTROL = "debian/control"
 # {"name", 'n', ..., "one|two|OTHER", and .name = "name", ... .placeholder = "one|two|OTHER".
 PLACEHOLDER = re.compile(r'\{(?:\.name = )?"([a-z-]+)",[^{}]*?"((?:[a-zA-Z-]+\|)+[a-zA-Z-]+)"', re.S)
+STATUS_PAGE = "docs/man/rblk.8.scd"
+STATUS_FOLDERS = ("nbd_bridge/control/", "initiator/", "transport/wire/")
 MANUALS = {"tools/rblk/": "docs/man/rblk.8.scd", "tools/rblkctl/": "docs/man/rblkctl.8.scd",
            "target/operations/": "docs/man/rblkd.8.scd"}
 
@@ -67,11 +69,22 @@ def word_faults():
             yield f"{name}: --{option} takes {words}, in {page}: {' or '.join(shown) or 'nothing'}"
 
 
+def key_faults():
+    """In the tables of STATUS, words with an underscore are keys."""
+    section = read(STATUS_PAGE).split("\n# STATUS\n", 1)[-1].split("\n# ", 1)[0]
+    keys = set(re.findall(r"(?<![\w])_([a-z]+(?:_[a-z]+)+)_(?!\w)", section))
+    made = {key for name in files(".c") if name.startswith(STATUS_FOLDERS) for key in re.findall(r'"(\w+)"', read(name))}
+    yield from (f"{STATUS_PAGE}: rblk status has no {key}" for key in sorted(keys - made))
+    if len(keys) < 20:
+        yield f"{STATUS_PAGE}: few keys are found"
+
+
 def main():
     tap = Tap()
     tap.check("each lock is in the list of locks", list(lock_faults()))
     tap.check("each package is in the list of packages", list(package_faults()))
     tap.check("an option takes the same words in its help and in its page", list(word_faults()))
+    tap.check("each key of rblk status in its page is there", list(key_faults()))
     tap.check("there are such options", [] if len(list(option_words())) > 5 else ["few are found"])
     tap.finish()
 

@@ -44,7 +44,7 @@ const struct volume_option volume_option_table[VOLUME_OPTIONS] = {
 	{"dhchap-ctrl-secret-file", VOLUME_OPTION_FILE, AT(ctrl_secret_file), "PATH", NULL,
 	 "secret of the target, which must then prove it"},
 	{"queues", VOLUME_OPTION_NUMBER, AT(n_queues), "N", NULL,
-	 "one queue and thread a connection, up to N (default: as many as pay, up to 4)", 1,
+	 "one queue and thread a connection, up to N (default: as many as needed, up to 4)", 1,
 	 VOLUME_QUEUES_MAX},
 	{"queue-size", VOLUME_OPTION_NUMBER, AT(queue_size), "N", "128",
 	 "commands in flight on a queue", VOLUME_QUEUE_SIZE_MIN, VOLUME_QUEUE_SIZE_MAX},

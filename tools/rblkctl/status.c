@@ -369,7 +369,7 @@ static void print_problems(struct json_object *status)
 		{"defects",
 		 "queues were ended by defects of rblkd: see the log, report them, restart rblkd"},
 		{"degraded_namespaces",
-		 "namespaces are degraded by errors of their disks: rblkctl clear, when you know of them"},
+		 "namespaces are degraded by disk errors: acknowledge them with rblkctl clear"},
 	};
 
 	if (answer_number(status, "failed_namespaces"))

@@ -7,8 +7,12 @@
 #pragma once
 
 #include "base/capture.h"
-#include "initiator/control/volume.h"
+#include "base/error.h"
+#include "base/loop.h"
 #include "transport/cm.h"
+#include "transport/cq.h"
+#include "transport/device.h"
+#include "transport/qp.h"
 #include "transport/wire/fabrics.h"
 
 enum {

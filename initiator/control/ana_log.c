@@ -9,8 +9,9 @@
  * state is then unknown, and the statuses of I/O decide.
  */
 #include "base/log.h"
+#include "initiator/control/ana_log.h"
 #include "initiator/control/ana_walk.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
 #include "initiator/control/controller_command.h"
 #include "transport/wire/strings.h"
 

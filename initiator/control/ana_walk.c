@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "initiator/control/ana_walk.h"
+#include "transport/wire/nvme.h"
 
 static unsigned known_state(uint8_t state)
 {

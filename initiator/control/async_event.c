@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "initiator/control/async_event.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/ana_log.h"
 #include "initiator/control/controller_command.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"

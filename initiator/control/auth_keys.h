@@ -2,7 +2,8 @@
 /* The secrets of a volume, from the files that its configuration names. */
 #pragma once
 
-#include "initiator/control/volume.h"
+#include "base/error.h"
+#include "initiator/control/volume_config.h"
 #include "initiator/io/auth.h"
 
 /* Reads what config names. 0, or -errno with *error filled. */

@@ -5,7 +5,6 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/states.h"
-#include "initiator/control/controller.h"
 #include "initiator/control/controller_command.h"
 #include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"

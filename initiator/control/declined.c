@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "initiator/control/declined.h"
-#include "initiator/control/volume_discovery.h"
 
 bool declined_has(const struct declined *declined, const union addr *address)
 {

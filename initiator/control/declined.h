@@ -4,8 +4,18 @@
 
 #include <stdbool.h>
 
-struct declined;
-union addr;
+#include "base/addr.h"
+
+enum {
+	DECLINED_MAX = 16,
+};
+
+/* Addresses that a user has removed, the oldest first: they are not paths again before they were
+ * missing in all logs. */
+struct declined {
+	union addr addresses[DECLINED_MAX];
+	unsigned n;
+};
 
 void declined_add(struct declined *declined, const union addr *address);
 bool declined_has(const struct declined *declined, const union addr *address);

@@ -9,6 +9,7 @@
 #include "base/conf.h"
 #include "base/conf_guess.h"
 #include "initiator/control/discover.h"
+#include "initiator/control/discovery_read.h"
 #include "initiator/control/inquiry.h"
 
 static void on_read(struct controller *c)

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 
 #include "base/bits.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
 #include "initiator/control/controller_command.h"
+#include "initiator/control/discovery_read.h"
 #include "initiator/control/errors.h"
 
 enum {

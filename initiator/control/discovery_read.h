@@ -2,18 +2,7 @@
 /* Reading the log of a discovery controller, in one of its states: see discovery_read.c. */
 #pragma once
 
-#include "initiator/control/discovery_log.h"
-#include "transport/wire/nvme.h"
-
 struct controller;
-
-/* In a controller. Thread: control, or that of an inquiry. */
-struct discovery_read {
-	struct discover_result result; /* owned; whole when done is called */
-	unsigned n_expected, n_read, n_tries;
-	enum nvme_status refusal; /* of entries, in this try; NVME_OK: none */
-	void (*done)(struct controller *c);
-};
 
 /* Live, and no read is under way: reads the log into c->discovery_read.result, which the caller may
  * take over; then done, not from inside. Unmasks the event. A log that cannot be used, or does not

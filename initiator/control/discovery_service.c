@@ -23,6 +23,8 @@
 #include "base/states.h"
 #include "initiator/control/attempt.h"
 #include "initiator/control/discovery_service.h"
+#include "initiator/control/controller.h"
+#include "initiator/control/discovery_read.h"
 
 #define ENDS		    STATE_TO(DISCOVERY_ENDING)
 #define TO(s)		    STATE_TO(DISCOVERY_##s)

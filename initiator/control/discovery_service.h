@@ -6,7 +6,8 @@
  */
 #pragma once
 
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
+#include "initiator/control/volume_config.h"
 
 struct discovery_service;
 struct volume;

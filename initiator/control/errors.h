@@ -2,8 +2,9 @@
 /* Failures as messages for people (struct error), and as errno for front ends. Pure. */
 #pragma once
 
+#include "base/error.h"
+#include "initiator/control/volume_config.h"
 #include "initiator/io/auth.h"
-#include "initiator/control/volume.h"
 #include "transport/cm.h"
 #include "transport/wire/nvme.h"
 

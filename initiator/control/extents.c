@@ -19,9 +19,12 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "initiator/control/extents.h"
+#include "initiator/control/controller_command.h"
 #include "initiator/control/lba_status.h"
+#include "initiator/control/path_impl.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_info.h"
+#include "initiator/io/queue_impl.h"
 
 static void on_answer(struct loop_msg *msg)
 {

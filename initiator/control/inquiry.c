@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "initiator/control/inquiry.h"
+#include "initiator/control/controller.h"
 
 static void on_live(struct controller *c)
 {

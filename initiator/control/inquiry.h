@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
 
 struct inquiry {
 	struct loop loop;

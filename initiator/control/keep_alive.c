@@ -6,7 +6,7 @@
  */
 #include "base/bits.h"
 #include "base/clock.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
 #include "initiator/control/controller_command.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/keep_alive.h"

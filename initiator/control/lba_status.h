@@ -6,6 +6,7 @@
 #pragma once
 
 #include "initiator/control/admin.h"
+#include "initiator/io/volume_io.h"
 
 /* Whether blocks from slba on are allocated; n_blocks > 0. Without done and context. */
 struct admin_command lba_status_ask(uint32_t nsid, uint64_t slba, uint64_t n_blocks);

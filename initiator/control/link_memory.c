@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "initiator/control/link.h"
 #include "initiator/control/link_memory.h"
+#include "initiator/control/path_impl.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/io/command_windows.h"
 #include "initiator/io/queue.h"

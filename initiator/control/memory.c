@@ -15,8 +15,6 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "initiator/control/volume.h"
-#include "initiator/control/volume_impl.h"
 
 void memories_init(struct volume_memories *memories, bool has_windows)
 {
@@ -116,9 +114,9 @@ static int open_mrs(struct volume_memories *memories, struct volume_memory *memo
 	return r;
 }
 
-int volume_memory_add(struct volume *volume, struct volume_memory *memory, struct error *error)
+int memories_add(struct volume_memories *memories, struct volume_memory *memory,
+		 struct error *error)
 {
-	struct volume_memories *memories = &volume->memories;
 	int r;
 
 	memset(memory->mrs, 0, sizeof(memory->mrs));
@@ -133,10 +131,8 @@ int volume_memory_add(struct volume *volume, struct volume_memory *memory, struc
 	return r;
 }
 
-void volume_memory_remove(struct volume *volume, struct volume_memory *memory)
+void memories_remove(struct volume_memories *memories, struct volume_memory *memory)
 {
-	struct volume_memories *memories = &volume->memories;
-
 	pthread_mutex_lock(&memories->lock);
 	close_mrs(memory);
 	list_remove(&memory->node);

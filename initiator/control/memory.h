@@ -34,3 +34,7 @@ int memories_register(struct volume_memories *memories, unsigned path, const str
 		      struct error *error);
 /* Control: all queue pairs of the association are gone. What is not registered is accepted. */
 void memories_deregister(struct volume_memories *memories, unsigned path);
+/* Any thread: volume_memory_add and volume_memory_remove (volume.h). */
+int memories_add(struct volume_memories *memories, struct volume_memory *memory,
+		 struct error *error);
+void memories_remove(struct volume_memories *memories, struct volume_memory *memory);

@@ -2,7 +2,8 @@
 /* The namespaces of a subsystem, blocking, for command-line tools. */
 #pragma once
 
-#include "initiator/control/volume.h"
+#include "base/error.h"
+#include "initiator/control/volume_config.h"
 
 enum {
 	NS_LIST_MAX = 1024, /* what one Identify command lists; more are not asked for */

@@ -19,7 +19,14 @@
 #include "base/log.h"
 #include "base/states.h"
 #include "initiator/control/attempt.h"
+#include "initiator/control/controller.h"
+#include "initiator/control/link.h"
+#include "initiator/control/memory.h"
+#include "initiator/control/path.h"
+#include "initiator/control/power.h"
+#include "initiator/control/proof.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/io/queue_impl.h"
 
 #define TO(s) STATE_TO(PATH_##s)
 static const struct state_rule rules[] = {

@@ -11,10 +11,13 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "initiator/control/controller.h"
 #include "initiator/control/controller_command.h"
+#include "initiator/control/controller_impl.h"
 #include "initiator/control/errors.h"
+#include "initiator/control/path_impl.h"
+#include "initiator/control/power.h"
 #include "initiator/control/volume_impl.h"
+#include "initiator/io/queue_impl.h"
 #include "transport/wire/strings.h"
 
 /* The low half of a 128-bit counter: no target lives to see the other one. */

@@ -10,12 +10,7 @@
 
 struct controller;
 struct path;
-
-/* The counters of SMART that tell one life of the target from another. */
-struct power_life {
-	bool is_known; /* false: the target has no SMART log */
-	uint64_t power_cycles, unsafe_shutdowns;
-};
+struct power_life;
 
 /* Control. Reads the page into c->life; then done, not from inside. A target that refuses is none
  * whose loss of power can be known. Not called when the association is lost before. */

@@ -5,46 +5,13 @@
  */
 #pragma once
 
-#include "base/loop.h"
-#include "initiator/control/proof_ask.h"
-#include "initiator/control/volume_fencing.h"
-#include "initiator/io/unproven.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 struct path;
+struct predecessor;
 struct volume;
-
-/* Of a predecessor; the rules of moves: proof.c. */
-enum predecessor_state {
-	PREDECESSOR_NEW,     /* there is a controller that was not asked */
-	PREDECESSOR_ASKING,  /* its reset is requested */
-	PREDECESSOR_LATER,   /* to be requested again, at look_ns */
-	PREDECESSOR_DYING,   /* its reset goes on; the log page is read at look_ns */
-	PREDECESSOR_READING, /* the log page is being read */
-	PREDECESSOR_REFUSED, /* only time can prove it, or another path */
-};
-
-struct predecessor {
-	struct proof_subject subject;
-	uint32_t serial;
-	uint64_t lost_ns; /* at the latest; the hold counts from here */
-	enum predecessor_state state;
-	uint64_t look_ns, delay_ns;
-	struct path *source; /* borrowed: was asked last; NULL: none */
-	unsigned refused_by; /* a bit for each path whose controller does not help */
-};
-
-/* Of a volume. */
-struct proof {
-	struct predecessor predecessors[UNPROVEN_MAX];
-	unsigned n;
-	uint32_t serial;    /* of the youngest association */
-	struct path *asked; /* borrowed: live, and has not answered; NULL: no question is out */
-	bool has_file;	    /* state_file names predecessors */
-	struct loop_timer timer;
-	uint64_t since_ns; /* when the first of the predecessors was lost */
-	uint64_t n_by[FENCING_WAYS];
-	enum fencing_way last_way;
-};
+union addr;
 
 /* Before the first attempt: predecessors of a process before this one. */
 void proof_begin(struct volume *volume);

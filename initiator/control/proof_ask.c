@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The commands that ask a controller about another one: 38h and log page 1Eh. Control loop. */
 #include "base/clock.h"
-#include "initiator/control/controller.h"
+#include "initiator/control/controller_impl.h"
 #include "initiator/control/controller_command.h"
 #include "initiator/control/proof_ask.h"
 #include "transport/wire/nvme_cross_reset.h"

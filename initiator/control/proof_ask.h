@@ -7,22 +7,8 @@
 
 struct controller;
 
-/* A controller whose end is to be proven. */
-struct proof_subject {
-	uint16_t cntlid;
-	uint8_t ciu; /* and cirn: its instance; 0: Cross-Controller Reset does not know it */
-	uint64_t cirn;
-	uint64_t hold_ns;   /* so long after its loss it is over in any case; 0: never */
-	union addr address; /* of its portal; family 0: not known */
-};
-
+/* The answer to a question, on the control loop. */
 typedef void proof_done(struct controller *c, enum proof_word word);
-
-/* In a controller. */
-struct proof_question {
-	struct proof_subject subject;
-	proof_done *done;
-};
 
 /* c is live. done follows, not from inside; not if c is lost before. One question at a time. */
 void proof_ask_reset(struct controller *c, const struct proof_subject *subject, proof_done *done);

@@ -21,6 +21,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "initiator/control/proof_file.h"
+#include "initiator/control/path_impl.h"
+#include "initiator/control/proof.h"
 #include "initiator/control/volume_impl.h"
 
 #define TITLE "rblk-associations 1\n"

@@ -5,6 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/addr.h"
+
+/* A controller whose end is to be proven. */
+struct proof_subject {
+	uint16_t cntlid;
+	uint8_t ciu; /* and cirn: its instance; 0: Cross-Controller Reset does not know it */
+	uint64_t cirn;
+	uint64_t hold_ns;   /* so long after its loss it is over in any case; 0: never */
+	union addr address; /* of its portal; family 0: not known */
+};
+
 enum proof_word {
 	PROOF_OVER,	   /* no command of it is at work any more */
 	PROOF_UNDER_WAY,   /* it is being reset: log page 1Eh tells when it is over */

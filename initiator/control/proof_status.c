@@ -2,8 +2,11 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "initiator/control/proof_status.h"
+#include "initiator/control/path_impl.h"
+#include "initiator/control/proof.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_info.h"
+#include "initiator/io/queue_impl.h"
 
 static enum fencing_state state_of(const struct volume *volume, const struct predecessor *p)
 {

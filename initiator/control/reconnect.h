@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "initiator/control/volume_state.h"
+#include "initiator/control/volume_status.h"
 
 struct path;
 struct path_ops;

@@ -19,12 +19,18 @@
 #include "initiator/control/errors.h"
 #include "initiator/control/link.h"
 #include "initiator/control/link_memory.h"
+#include "initiator/control/memory.h"
+#include "initiator/control/path.h"
+#include "initiator/control/path_impl.h"
+#include "initiator/control/proof.h"
 #include "initiator/control/proof_status.h"
 #include "initiator/control/reconnect.h"
 #include "initiator/control/volume.h"
+#include "initiator/control/volume_discovery.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_info.h"
 #include "initiator/control/volume_paths.h"
+#include "initiator/io/queue.h"
 #include "transport/wire/strings.h"
 
 static_assert(VOLUME_QUEUES_MAX <= 64, "used_qids has a bit for each");
@@ -421,4 +427,14 @@ void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *co
 	queue->on_removed = on_removed;
 	queue->on_removed_context = context;
 	link_stop_all(queue);
+}
+
+int volume_memory_add(struct volume *volume, struct volume_memory *memory, struct error *error)
+{
+	return memories_add(&volume->memories, memory, error);
+}
+
+void volume_memory_remove(struct volume *volume, struct volume_memory *memory)
+{
+	memories_remove(&volume->memories, memory);
 }

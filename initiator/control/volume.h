@@ -22,73 +22,11 @@
 #include "base/error.h"
 #include "base/loop.h"
 #include "initiator/control/volume_config.h"
-#include "initiator/control/volume_fencing.h"
 #include "initiator/control/volume_paths.h"
-#include "initiator/io/policy.h"
+#include "initiator/control/volume_status.h"
 #include "initiator/io/volume_io.h"
-#include "initiator/control/volume_state.h"
-
-struct volume_info {
-	uint64_t size_bytes;
-	uint32_t block_size;
-	uint64_t slab_bytes;	     /* registered memory of a queue: as configured, or less */
-	uint32_t max_io_bytes;	     /* of one read or write: MDTS, slab and device */
-	uint32_t max_transfer_bytes; /* of one command: MDTS and device */
-	uint32_t max_compare_bytes;  /* of a compare and write; 0: the target has none */
-	bool is_read_only;
-	bool has_flush; /* volatile write cache present when connecting; Flush is always sent */
-	bool has_write_zeroes;
-	bool has_trim; /* Dataset Management, deallocate */
-	bool reads_zero_after_trim;
-	uuid_t uuid; /* all zero when the target gives none */
-	uint8_t nguid[16];
-	char serial[21], model[41], firmware[9];
-	unsigned n_queues_granted;
-};
-
-struct volume_status {
-	enum volume_state state;
-	uint64_t state_since_ns; /* clock_ns() */
-	unsigned n_queues_live;
-	uint64_t n_reconnects;
-	uint64_t backed_bytes; /* of the slabs: what is in use, and registered while connected */
-	uint64_t n_held;       /* I/O waiting for the association */
-	uint64_t n_in_flight;
-	bool has_unflushed; /* on any path */
-	/* with memory windows: keys that the target invalidated with its answer, or rblk did */
-	uint64_t n_invalidated, n_revoked;
-	uint64_t gives_up_in_ns; /* while reconnecting; UINT64_MAX: never */
-	uint16_t cntlid;
-	char device[64];       /* RDMA device in use */
-	const char *ana_state; /* "optimized"; NULL: not known, no ANA */
-	uint32_t ana_group;
-	struct error last_error;
-	struct volume_io_figures io_errors;
-	struct volume_fencing fencing;
-	/* cntlid, device and ANA above are those of the best path */
-	unsigned n_paths, n_paths_live;
-	struct volume_path_status paths[VOLUME_PATHS_MAX];
-	unsigned n_services; /* discovery controllers, that of an address of the user's first */
-	struct volume_service_status services[VOLUME_SERVICES_MAX];
-};
-
-struct volume_stats {
-	struct volume_io_stats of[VOLUME_CLASSES];
-	uint64_t n_errors[VOLUME_CLASSES]; /* I/O that failed, for good */
-};
 
 struct volume;
-struct volume_callbacks {
-	/* On the control loop. The first connect succeeded: info is valid; or failed: see error. */
-	void (*on_opened)(void *context, const struct error *error /* NULL: success */);
-	void (*on_state)(void *context, enum volume_state state);
-	/* Size, read-only or trim ability changed while live (namespace attribute notice). */
-	void (*on_changed)(void *context);
-	/* volume_close is done: nothing of the volume is used any more. */
-	void (*on_closed)(void *context);
-	/* A path is live, lost or removed: see wants_queues of its status. NULL is accepted. */
-	void (*on_path)(void *context);
-};
 
 /* Control thread. Starts connecting; then on_opened. -errno only for resources; copies config. */
 int volume_open(struct loop *control, const struct volume_config *config,

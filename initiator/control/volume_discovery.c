@@ -25,9 +25,12 @@
 #include "base/log.h"
 #include "initiator/control/declined.h"
 #include "initiator/control/discovery_service.h"
+#include "initiator/control/path_impl.h"
 #include "initiator/control/reconnect.h"
+#include "initiator/control/volume_discovery.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_paths.h"
+#include "initiator/io/queue_impl.h"
 
 _Static_assert((int)VOLUME_SERVICES_MAX == 1 + (int)DISCOVERY_REFERRALS_MAX, "room for each");
 

@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The volume from inside: volume.c (public face), volume_discovery.c (paths by discovery),
- * volume_paths.c (the public face of paths), reconnect.c (its phases), proof.c
- * (old writes), path.c (the phases of a path), link.c and lane.c (its queues), volume_info.c (what
- * is known). Each calls only those behind it; what goes back up is path_ops, link_ops,
- * controller_ops, on_over and gone_call.
- * The volume has the I/O; a path has an association at a time, with a lane in each queue.
+ * volume_paths.c (the public face of paths), reconnect.c (its phases), proof.c (old writes), path.c
+ * (the phases of a path), link.c and lane.c (its queues), volume_info.c (what is known). Each calls
+ * only those behind it; what goes back up is path_ops, link_ops, controller_ops, on_over and
+ * gone_call. The volume has the I/O; a path has an association at a time, with a lane in each
+ * queue (path_impl.h).
  */
 #pragma once
 
-#include "initiator/control/controller.h"
-#include "initiator/control/link.h"
+#include "initiator/control/declined.h"
+#include "initiator/control/identify.h"
 #include "initiator/control/memory.h"
-#include "initiator/control/path.h"
+#include "initiator/control/proof_log.h"
+#include "initiator/control/volume_config.h"
+#include "initiator/control/volume_status.h"
 #include "initiator/io/io_errors.h"
-#include "initiator/control/proof.h"
-#include "initiator/io/queue.h"
-#include "initiator/control/volume.h"
-#include "initiator/control/volume_discovery.h"
+#include "initiator/io/io_stats.h"
+#include "initiator/io/unflushed.h"
+#include "initiator/io/unproven.h"
+
+struct cm;
+struct discovery_service;
+struct path;
+struct volume_extents;
 
 /* The rules of moves: reconnect.c. */
 enum volume_phase {
@@ -32,6 +38,49 @@ enum volume_outlook {
 	OUTLOOK_HOLDS,	    /* I/O is held, attempts go on */
 	OUTLOOK_FAILS_FAST, /* fast_io_fail_tmo has passed: I/O fails, attempts go on */
 	OUTLOOK_GIVES_UP,   /* no further attempt: see last_error */
+};
+
+/* Of a predecessor; the rules of moves: proof.c. */
+enum predecessor_state {
+	PREDECESSOR_NEW,     /* there is a controller that was not asked */
+	PREDECESSOR_ASKING,  /* its reset is requested */
+	PREDECESSOR_LATER,   /* to be requested again, at look_ns */
+	PREDECESSOR_DYING,   /* its reset goes on; the log page is read at look_ns */
+	PREDECESSOR_READING, /* the log page is being read */
+	PREDECESSOR_REFUSED, /* only time can prove it, or another path */
+};
+
+struct predecessor {
+	struct proof_subject subject;
+	uint32_t serial;
+	uint64_t lost_ns; /* at the latest; the hold counts from here */
+	enum predecessor_state state;
+	uint64_t look_ns, delay_ns;
+	struct path *source; /* borrowed: was asked last; NULL: none */
+	unsigned refused_by; /* a bit for each path whose controller does not help */
+};
+
+/* Of a volume: proof.c. */
+struct proof {
+	struct predecessor predecessors[UNPROVEN_MAX];
+	unsigned n;
+	uint32_t serial;    /* of the youngest association */
+	struct path *asked; /* borrowed: live, and has not answered; NULL: no question is out */
+	bool has_file;	    /* state_file names predecessors */
+	struct loop_timer timer;
+	uint64_t since_ns; /* when the first of the predecessors was lost */
+	uint64_t n_by[FENCING_WAYS];
+	enum fencing_way last_way;
+};
+
+/* Of a volume: volume_discovery.c. */
+struct volume_discovery {
+	/* The first is asked by an address of the user's; the others are referred to. Owned; NULL:
+	 * none. One that ends stays until it is freed. */
+	struct discovery_service *services[VOLUME_SERVICES_MAX];
+	struct loop_timer retry; /* something could not be done at the last look */
+	struct declined declined;
+	bool has_warned; /* that a path is left out, since the last that was added */
 };
 
 struct volume {
@@ -77,10 +126,6 @@ struct volume {
 	struct path *extents_path;	      /* through which */
 };
 
-enum {
-	VOLUME_BY_PATH_MAX = ADDR_STRING_MAX + 8,
-};
-
 /* "subnqn/nsid" for log records. */
 #define VOLUME_FMT    "%s/%u"
 #define VOLUME_ARG(v) (v)->config.subnqn, (v)->config.nsid
@@ -93,4 +138,13 @@ enum {
 static inline bool volume_is_opening(const struct volume *volume)
 {
 	return volume->phase == PHASE_OPENING;
+}
+
+/* No service is left. */
+static inline bool volume_discovery_is_over(const struct volume_discovery *discovery)
+{
+	for (unsigned i = 0; i < VOLUME_SERVICES_MAX; i++)
+		if (discovery->services[i])
+			return false;
+	return true;
 }

@@ -7,8 +7,10 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "initiator/control/path_impl.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_info.h"
+#include "initiator/io/queue_impl.h"
 
 enum {
 	SLAB_SHARE = 4, /* one I/O takes at most this part of the slab */

@@ -8,8 +8,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "initiator/control/volume_impl.h"
-#include "initiator/io/lane.h"
+#include "base/addr.h"
+#include "initiator/io/lane_impl.h"
+
+struct error;
+struct path;
+struct volume;
+struct volume_config;
+
+enum {
+	VOLUME_BY_PATH_MAX = ADDR_STRING_MAX + 8,
+};
 
 /* Registered memory of a queue for its I/O. */
 size_t volume_slab_bytes(const struct volume_config *config);

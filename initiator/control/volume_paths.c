@@ -21,11 +21,15 @@
 #include "base/log.h"
 #include "initiator/control/declined.h"
 #include "initiator/control/link.h"
+#include "initiator/control/path.h"
+#include "initiator/control/proof.h"
 #include "initiator/control/proof_file.h"
 #include "initiator/control/reconnect.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/control/volume_info.h"
 #include "initiator/control/volume_paths.h"
+#include "initiator/io/lane.h"
+#include "initiator/io/queue_impl.h"
 
 /* ---- lanes ---- */
 

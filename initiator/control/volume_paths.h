@@ -7,58 +7,11 @@
 
 #include "base/addr.h"
 #include "base/error.h"
+#include "initiator/control/volume_status.h"
 
 struct volume;
 struct path;
 struct volume_queue;
-
-enum volume_path_state {
-	VOLUME_PATH_IDLE, /* the volume has failed, or not come to it so far */
-	VOLUME_PATH_CONNECTING,
-	VOLUME_PATH_LIVE,
-	VOLUME_PATH_LOST,   /* it is tried again */
-	VOLUME_PATH_DENIED, /* as VOLUME_DENIED and VOLUME_GONE; tried again, too */
-	VOLUME_PATH_GONE,
-	VOLUME_PATH_OTHER, /* it leads to another namespace */
-	VOLUME_PATH_UNFIT, /* it has too few queues, or too little of something else: last_error */
-	VOLUME_PATH_LEAVING, /* it is being removed */
-};
-
-struct volume_path_status {
-	union addr address;
-	bool is_found; /* by discovery, which removes it, too; else a user names it */
-	enum volume_path_state state;
-	uint64_t state_since_ns; /* clock_ns() */
-	bool wants_queues;	 /* its coming or going waits for the loops of queues */
-	bool is_used;		 /* new I/O may take it: live, and of the best ANA state */
-	const char *ana_state;	 /* "optimized"; NULL: not known, no ANA */
-	uint16_t cntlid;
-	char device[64]; /* RDMA device in use */
-	unsigned n_queues_live;
-	uint64_t n_in_flight;
-	uint64_t n_commands; /* that it answered */
-	uint64_t latency_ns; /* of small commands, as the policies see it; 0: not measured */
-	uint64_t n_losses;
-	bool has_unflushed; /* it has acknowledged writes that no Flush covers yet */
-	struct error last_error;
-};
-
-enum {
-	VOLUME_SERVICES_MAX = 8, /* discovery controllers of a volume */
-};
-
-/* A discovery controller of a volume, as front ends see it. */
-struct volume_service_status {
-	union addr address;
-	const char *state;	 /* "connecting", "live", "lost" or "refused" */
-	uint64_t state_since_ns; /* clock_ns() */
-	bool is_referral;	 /* another one refers to it */
-	bool has_log;		 /* it was read, of this address; the rest is of the last one */
-	uint64_t generation;	 /* GENCTR */
-	uint64_t changed_ns;	 /* clock_ns(): when the last change was read */
-	unsigned n_portals;	 /* of the volume's subsystem */
-	struct error last_error;
-};
 
 /* Control thread. One more path, which connects as the others do. 0, or -errno with *error: it is
  * one already, there are VOLUME_PATHS_MAX, or the volume was never live. */

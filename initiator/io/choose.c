@@ -22,7 +22,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "initiator/io/lane_room.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 
 enum {
 	PACE_SHIFT = 3,		/* the weight of a new duration: 1/8 */

@@ -5,29 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "initiator/io/policy.h"
+#include "initiator/io/queue_impl.h"
 
 struct command;
 struct lane;
 struct volume_queue;
-
-enum {
-	CHOOSE_SIZES = 2, /* commands with little data, and with much */
-};
-
-/* Of a lane: how long its commands take. */
-struct lane_pace {
-	uint64_t ns[CHOOSE_SIZES]; /* moving average; 0: not known */
-	uint64_t noted_ns;	   /* loop's time of the last command that was noted */
-};
-
-/* Of a queue. */
-struct lane_choice {
-	enum volume_policy policy;
-	struct lane *attached[VOLUME_PATHS_MAX];
-	struct lane *usable[VOLUME_PATHS_MAX]; /* those of the best rank that is live */
-	unsigned n, n_usable, turn;
-};
 
 /* A lane that is never live: what a queue has that has none. */
 extern struct lane choose_none;

@@ -36,7 +36,7 @@
 #include "initiator/io/io_status.h"
 #include "initiator/io/lane_room.h"
 #include "initiator/io/lane_watch.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 #include "transport/qp_post.h"
 
 enum {

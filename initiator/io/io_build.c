@@ -9,7 +9,7 @@
  */
 #include "base/bits.h"
 #include "initiator/io/io_build.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 #include "transport/qp_post.h"
 
 static void set_keyed(struct nvme_sqe *sqe, const void *address, uint64_t n_bytes, uint32_t rkey)

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "initiator/io/io_errors.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -2,7 +2,7 @@
 /* Changes that wait for proof, on an I/O queue: see io_fencing.c. I/O loop. */
 #pragma once
 
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 
 /* Repeated after a later change it would undo that one: neither Read nor Flush. */
 static inline bool io_is_change(const struct volume_io *io)

@@ -2,7 +2,7 @@
 /* By which paths a Flush goes: see io_flush.c. I/O loop. */
 #pragma once
 
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 
 /* What the oldest held I/O can do now. */
 enum io_way_kind {

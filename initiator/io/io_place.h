@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/states.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 
 extern const struct state_rule io_place_rules[];
 

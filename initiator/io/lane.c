@@ -29,8 +29,10 @@
 #include "initiator/io/connect.h"
 #include "initiator/io/io.h"
 #include "initiator/io/io_status.h"
+#include "initiator/io/lane.h"
+#include "initiator/io/lane_auth.h"
 #include "initiator/io/lane_watch.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 #include "transport/qp_post.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/states.h"
-#include "initiator/io/lane.h"
+#include "initiator/io/lane_auth.h"
 #include "initiator/io/lane_watch.h"
 #include "initiator/io/slab.h"
 #include "transport/qp_post.h"

@@ -2,7 +2,7 @@
 /* Whether a lane can send more now. I/O loop. */
 #pragma once
 
-#include "initiator/io/lane.h"
+#include "initiator/io/lane_impl.h"
 
 /* For n commands. With windows each takes two slots, and one more is kept back for each key that
  * the target may leave to us. */

@@ -13,7 +13,7 @@
 #include "base/states.h"
 #include "initiator/io/choose.h"
 #include "initiator/io/lane_watch.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 
 enum {
 	OVERDUE = 10, /* times io_timeout: such a command is given up in any case */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "initiator/io/lane.h"
+#include "initiator/io/lane_impl.h"
 
 /* Checks the move against the table. */
 void lane_move(struct lane *lane, enum lane_state next);

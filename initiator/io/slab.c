@@ -19,7 +19,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/states.h"
-#include "initiator/io/queue.h"
+#include "initiator/io/queue_impl.h"
 #include "initiator/io/slab.h"
 
 void *slab_map(size_t n_bytes)

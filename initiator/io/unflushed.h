@@ -45,6 +45,7 @@ struct unflushed {
 	struct unflushed_path paths[VOLUME_PATHS_MAX]; /* by the path's index */
 };
 
+/* Control: no write is acknowledged so far. */
 void unflushed_init(struct unflushed *unflushed);
 
 /* ---- I/O loop ---- */

@@ -13,11 +13,11 @@ import subprocess
 from budgets import has_universal_ctags
 from common import ROOT, Tap, files, read
 from house import PARTS
-from layers import FACE, PUBLIC
+from layers import PUBLIC
 
 FACES = {
     PUBLIC: "programs include one header",
-    **{name: "the initiator's face to front ends" for name in FACE},
+    "initiator/io/volume_io.h": "front ends do I/O by one header: io.c, slab.c and extents.c are behind it",
     "tools/rblk/commands.h": "the table of subcommands names one function of each file",
     "tools/rblkctl/rblkctl.h": "the same",
     "tools/rblk/doctor/doctor.h": "its sections, one function of each file",

@@ -20,7 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "target/association/admission.h"
-#include "target/association/connection.h"
+#include "target/association/connection_impl.h"
 #include "target/association/host.h"
 #include "target/engine/queue.h"
 

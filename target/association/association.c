@@ -7,6 +7,7 @@
 #include "target/association/association.h"
 #include "target/association/auth/auth.h"
 #include "target/association/auth/turn.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/association/cross_reset.h"
 #include "target/association/fence.h"

@@ -20,6 +20,7 @@
 #include "base/states.h"
 #include "base/ticks.h"
 #include "target/association/controller.h"
+#include "target/association/connection.h"
 #include "target/command/admin/async_event.h"
 #include "target/command/admin/event_page.h"
 #include "target/command/admin/keep_alive.h"

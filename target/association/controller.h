@@ -5,8 +5,12 @@
  */
 #pragma once
 
-#include "target/association/connection.h"
 #include "target/engine/controller.h"
+
+struct connect_op;
+struct connection;
+struct queue;
+struct target;
 
 /* ---- control ----------------------------------------------------------------------------- */
 

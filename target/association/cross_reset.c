@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "target/association/connection_impl.h"
 #include "target/association/controller.h"
 #include "target/association/cross_reset.h"
 #include "target/command/admin/notice.h"

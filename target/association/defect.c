@@ -2,7 +2,7 @@
 /* See defect.h. */
 #include <stdio.h>
 
-#include "target/association/connection.h"
+#include "target/association/connection_impl.h"
 #include "target/association/defect.h"
 #include "target/engine/about.h"
 #include "target/engine/capsules.h"

@@ -45,7 +45,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/ticks.h"
-#include "target/association/connection.h"
+#include "target/association/connection_impl.h"
 #include "target/association/controller.h"
 #include "target/association/fence.h"
 #include "target/engine/portal.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "target/association/connection_impl.h"
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/host_id.h"

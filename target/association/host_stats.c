@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "target/association/connection.h"
+#include "target/association/connection_impl.h"
 #include "target/association/host_stats.h"
 
 static void add_counters(struct queue_counters *into, const struct queue_counters *from)

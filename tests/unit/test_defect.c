@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/association/defect.h"
 #include "tests/fuzz/fuzz_disk.h"

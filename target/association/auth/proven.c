@@ -2,6 +2,7 @@
 /* See proven.h. */
 #include "base/log.h"
 #include "target/association/auth/proven.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"

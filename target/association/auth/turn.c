@@ -3,7 +3,7 @@
 #include "base/states.h"
 #include "target/association/auth/session.h"
 #include "target/association/auth/turn.h"
-#include "target/association/connection.h"
+#include "target/association/connection_impl.h"
 #include "target/association/host.h"
 #include "transport/wire/strings.h"
 

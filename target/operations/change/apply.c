@@ -28,6 +28,7 @@
 #include "base/conf_report.h"
 #include "base/rcu.h"
 #include "base/units.h"
+#include "target/association/connection.h"
 #include "target/config/store.h"
 #include "target/export/ana.h"
 #include "target/operations/change/apply.h"

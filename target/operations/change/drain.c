@@ -7,6 +7,7 @@
  * Hosts keep the I/O that is not answered, and send it on another path if they have one.
  */
 #include "base/clock.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/command/admin/notice.h"
 #include "target/operations/change/drain.h"

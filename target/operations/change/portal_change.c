@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/rcu.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/operations/change/portal_change.h"
 

@@ -17,6 +17,7 @@
 #include "base/rpc_request.h"
 #include "base/units.h"
 #include "target/operations/control/capsules.h"
+#include "target/association/connection.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
 #include "target/engine/capsule_text.h"

@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
+#include "target/association/connection.h"
 #include "target/operations/change/last_path.h"
 #include "target/operations/control/load.h"
 #include "target/operations/control/io_errors.h"

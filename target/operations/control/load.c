@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/operations/control/fields.h"
 #include "target/operations/control/load.h"

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/rpc_request.h"
+#include "target/association/connection.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/portal.h"
 #include "target/association/controller.h"

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/rcu.h"
 #include "base/rpc_request.h"
+#include "target/association/connection.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
 #include "target/association/host_stats.h"

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "target/engine/error_log.h"
 #include "target/export/health/health.h"
+#include "target/export/health/record.h"
 
 /* noinline: with its entry on the stack of request_run, each command would pay for the
  * protector. */

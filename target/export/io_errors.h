@@ -13,7 +13,8 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "target/export/snapshot.h"
+#include "target/export/namespace.h"
+#include "transport/wire/fabrics.h"
 
 enum io_error_kind {
 	IO_ERROR_READ,

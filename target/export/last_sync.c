@@ -13,8 +13,8 @@
 #include "target/export/health/health.h"
 #include "target/export/io_errors.h"
 #include "target/export/last_sync.h"
+#include "target/export/subsystem.h"
 #include "target/store/standby.h"
-#include "target/export/snapshot.h"
 #include "target/store/thread.h"
 
 enum {

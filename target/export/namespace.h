@@ -9,10 +9,10 @@
 #include <uuid/uuid.h>
 
 #include "target/config/limits.h"
+#include "target/export/stats.h"
 #include "target/store/backend.h"
 #include "target/export/guard/guard.h"
 #include "target/export/qos/qos.h"
-#include "target/export/stats.h"
 #include "transport/device.h"
 
 struct config_namespace;
@@ -66,24 +66,10 @@ struct namespace
 	struct io_errors *errors;      /* owned */
 };
 
-/* What a namespace is made from; all borrowed. */
-struct namespace_origin {
-	const char *subnqn;
-	const struct handover_namespace *handover; /* of an earlier rblkd; NULL: nothing */
-	const struct config_namespace *config;
-	struct backend *backend;      /* its store; NULL: it is opened */
-	struct record_store *state;   /* of this machine; NULL: nothing survives a restart */
-	struct health_record *health; /* of the subsystem; NULL: nothing is counted */
-};
-
-/*
- * Control. Opens the backend, unless there is one, and restores the guard of a store that does not
- * stand by. The namespace owns from->backend, in any case: a failure closes it. NULL: *error, whose
- * line of the configuration is *ret_mark.
- */
-struct namespace *namespace_new(const struct namespace_origin *from, struct error *error,
-				struct conf_mark *ret_mark);
-/* Control. No command of the namespace is under way, and none can arrive. Accepts NULL. */
-void namespace_free(struct namespace *ns);
 /* Derives a UUID (version 5) from a name, always the same. Pure. */
 void namespace_uuid_of_name(const char *name, uuid_t ret_uuid);
+/* Any thread. Sums what all pollers have counted about a namespace so far, with or without its
+ * durations. */
+void namespace_sum_stats(const struct namespace *ns, struct namespace_counters *ret_counters,
+			 struct namespace_stats *ret_stats);
+void namespace_sum_counters(const struct namespace *ns, struct namespace_counters *ret_counters);

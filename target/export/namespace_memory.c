@@ -17,7 +17,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "target/export/namespace_memory.h"
-#include "target/export/snapshot.h"
+#include "target/export/namespace.h"
 
 enum {
 	STEP_BYTES = 16 * 1024 * 1024,

@@ -18,6 +18,7 @@
 #include "target/export/last_sync.h"
 #include "target/export/retire.h"
 #include "target/export/namespace_memory.h"
+#include "target/export/namespace_new.h"
 #include "target/store/thread.h"
 
 enum {

@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/addr.h"
-#include "target/config/credentials.h"
 #include "target/export/subsystem.h"
 
 struct conf;
@@ -20,24 +18,6 @@ struct handover;
 struct health;
 struct record_store;
 struct target_config;
-
-/* Another discovery service, an entry of the discovery log. */
-struct referral {
-	uint8_t adrfam; /* enum nvmf_adrfam */
-	char traddr[ADDR_STRING_MAX], trsvcid[8];
-	char nqn[NVMF_NQN_MAX + 1];
-};
-
-struct snapshot {
-	/* Thread: control builds and frees; pollers read under RCU */
-	uint64_t generation;	      /* genctr of the discovery log */
-	struct subsystem *subsystems; /* owned */
-	unsigned n_subsystems;
-	char discovery_nqn[NVMF_NQN_MAX + 1]; /* "": only the well-known name */
-	struct referral *referrals;	      /* owned */
-	unsigned n_referrals;
-	struct credentials_list credentials; /* owned: of hosts that must authenticate */
-};
 
 /* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
 struct snapshot_runtime {

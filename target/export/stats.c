@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/counter.h"
-#include "target/export/namespace.h"
 #include "target/export/stats.h"
 
 void io_stats_merge(struct io_stats *into, const struct io_stats *from)
@@ -31,33 +30,6 @@ void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_hist
 	*ret_histogram = (struct histogram){.sum_ns = stats->sum_ns};
 	for (unsigned i = 0; i < STATS_STEPS; i++)
 		histogram_add_step(ret_histogram, STATS_FIRST_STEP + i, stats->counts[i]);
-}
-
-void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
-			 struct namespace_stats *ret_stats)
-{
-	stats_sum_counters(ns, ret_counters);
-	memset(ret_stats, 0, sizeof(*ret_stats));
-	for (unsigned i = 0; i < POLLERS_MAX; i++)
-		for (unsigned j = 0; j < STATS_CLASSES; j++)
-			io_stats_merge(&ret_stats->io[j], &ns->stats[i].io[j]);
-}
-
-void stats_sum_counters(const struct namespace *ns, struct namespace_counters *ret_counters)
-{
-	*ret_counters = (struct namespace_counters){0};
-	for (unsigned i = 0; i < POLLERS_MAX; i++) {
-		const struct namespace_counters *c = &ns->counters[i];
-
-		ret_counters->n_in_flight += counter_get(&c->n_in_flight);
-		ret_counters->n_reads += counter_get(&c->n_reads);
-		ret_counters->n_writes += counter_get(&c->n_writes);
-		ret_counters->read_blocks += counter_get(&c->read_blocks);
-		ret_counters->written_blocks += counter_get(&c->written_blocks);
-		ret_counters->n_flushes += counter_get(&c->n_flushes);
-		ret_counters->n_errors += counter_get(&c->n_errors);
-		ret_counters->n_media_errors += counter_get(&c->n_media_errors);
-	}
 }
 
 const char *stats_class_name(enum stats_class class)

@@ -18,9 +18,6 @@
 #include "base/bits.h"
 #include "transport/wire/nvme.h"
 
-struct namespace;
-struct namespace_counters;
-
 enum stats_class {
 	STATS_OTHER,		     /* Flush, Write Zeroes, Compare and so on */
 	STATS_WRITE = NVME_IO_WRITE, /* equal to the opcodes, to avoid a branch */
@@ -79,12 +76,6 @@ void io_stats_merge(struct io_stats *into, const struct io_stats *from);
 /* The commands counted, and their durations. stats: the caller's own, such as a sum. */
 uint64_t io_stats_count(const struct io_stats *stats);
 void io_stats_histogram(const struct io_stats *stats, struct histogram *ret_histogram);
-
-/* Any thread. Sums what all pollers have counted about a namespace so far, with or without its
- * durations. */
-void stats_sum_namespace(const struct namespace *ns, struct namespace_counters *ret_counters,
-			 struct namespace_stats *ret_stats);
-void stats_sum_counters(const struct namespace *ns, struct namespace_counters *ret_counters);
 
 /* As in JSON: "read", "write"...; "receive", "fetch"... */
 const char *stats_class_name(enum stats_class class);

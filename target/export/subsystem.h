@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/addr.h"
+#include "target/config/credentials.h"
 #include "target/export/namespace.h"
 #include "transport/wire/fabrics.h"
 
@@ -25,6 +27,25 @@ struct subsystem {
 	unsigned n_namespaces;
 	_Atomic(struct ana *) ana;    /* owned; NULL: no ANA. RCU: ana_change.c swaps it */
 	struct health_record *health; /* borrowed; NULL: nothing is counted */
+};
+
+/* Another discovery service, an entry of the discovery log. */
+struct referral {
+	uint8_t adrfam; /* enum nvmf_adrfam */
+	char traddr[ADDR_STRING_MAX], trsvcid[8];
+	char nqn[NVMF_NQN_MAX + 1];
+};
+
+/* Immutable: snapshot.h. */
+struct snapshot {
+	/* Thread: control builds and frees; pollers read under RCU */
+	uint64_t generation;	      /* genctr of the discovery log */
+	struct subsystem *subsystems; /* owned */
+	unsigned n_subsystems;
+	char discovery_nqn[NVMF_NQN_MAX + 1]; /* "": only the well-known name */
+	struct referral *referrals;	      /* owned */
+	unsigned n_referrals;
+	struct credentials_list credentials; /* owned: of hosts that must authenticate */
 };
 
 /* Pollers, under RCU, and control. */

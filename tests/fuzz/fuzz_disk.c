@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "target/export/guard/guard_state.h"
+#include "target/export/guard/guard_text.h"
+#include "target/export/health/health_file.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/bad_blocks.h"

@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "target/export/health/event_log.h"
+#include "target/export/health/record.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/snapshot.h"

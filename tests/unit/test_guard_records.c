@@ -19,7 +19,6 @@
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"
-#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/state_file.h"
 #include "target/export/state_records.h"

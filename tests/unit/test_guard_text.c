@@ -16,7 +16,6 @@
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_text.h"
-#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/state_file.h"

@@ -13,6 +13,8 @@
 
 #include "base/clock.h"
 #include "base/counter.h"
+#include "target/export/health/health_file.h"
+#include "target/export/health/record.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
 #include "target/export/snapshot.h"

@@ -12,7 +12,7 @@
 #include "target/export/guard/guard.h"
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
-#include "target/export/guard/registrant.h"
+#include "target/export/guard/reservation.h"
 
 static const uint8_t no_host[HOSTID_BYTES];
 

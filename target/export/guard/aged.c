@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/check.h"
 #include "target/export/guard/aged.h"
-#include "target/export/guard/guard.h"
+#include "target/export/guard/guard_impl.h"
 #include "target/export/guard/guard_new.h"
 
 void guard_add_aged(struct pass *pass)
@@ -40,7 +40,7 @@ bool guard_is_fenced(const struct pass *pass)
 
 		is_fenced |= old->client->host == mine->host &&
 			     old->client->association != mine->association &&
-			     guard_overlaps(old, pass->slba, pass->n_blocks);
+			     pass_overlaps(old, pass->slba, pass->n_blocks);
 	}
 	pthread_mutex_unlock(&guard->lock);
 	return is_fenced;

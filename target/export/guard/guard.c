@@ -152,14 +152,6 @@ void pass_move(struct pass *to, struct pass *from)
 	from->guard = NULL;
 }
 
-bool guard_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks)
-{
-	/* With UINT64_MAX a range is the whole namespace; other sums cannot overflow. */
-	if (pass->n_blocks == UINT64_MAX || n_blocks == UINT64_MAX)
-		return pass->n_blocks && n_blocks;
-	return pass->slba < slba + n_blocks && slba < pass->slba + pass->n_blocks;
-}
-
 bool guard_has_bad(const struct guard *guard, uint64_t slba, uint64_t n_blocks)
 {
 	const struct bad_blocks *bad = atomic_load_explicit(&guard->bad_blocks,
@@ -202,7 +194,7 @@ enum guard_result guard_enter(struct pass *pass, enum nvme_status *ret_status)
 		*ret_status = status;
 		return GUARD_REFUSED;
 	}
-	if (local->is_closed && guard_overlaps(pass, guard->slba, guard->n_blocks)) {
+	if (local->is_closed && pass_overlaps(pass, guard->slba, guard->n_blocks)) {
 		list_add_tail(&local->parked, &pass->wait);
 		return GUARD_PARKED;
 	}
@@ -356,7 +348,7 @@ static bool is_in_the_way(struct pass *owner, struct pass *pass)
 {
 	const struct guard *guard = owner->guard;
 
-	return pass->is_inside && guard_overlaps(pass, guard->slba, guard->n_blocks);
+	return pass->is_inside && pass_overlaps(pass, guard->slba, guard->n_blocks);
 }
 
 void guard_be_alone(struct pass *owner, guard_owner_fn *on_alone)

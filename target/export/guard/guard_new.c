@@ -4,11 +4,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "target/export/guard/guard.h"
 #include "target/export/guard/guard_new.h"
-#include "target/export/guard/registrant.h"
 #include "target/export/guard/reservation.h"
-#include "target/export/snapshot.h"
 
 static void name_record(struct guard *guard)
 {

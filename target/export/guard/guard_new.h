@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "target/export/guard/guard.h"
+#include "target/export/guard/guard_impl.h"
 #include "transport/wire/fabrics.h"
 
 /* Control. One reference. store: borrowed; NULL: nothing is saved. NULL: no memory. */

@@ -21,6 +21,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "target/export/guard/guard.h"
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"
 #include "target/export/guard/guard_text.h"

@@ -3,24 +3,10 @@
  * saves it, guard_adopt.c reads it. */
 #pragma once
 
-#include "target/export/guard/guard.h"
-
-enum {
-	GUARD_FORMAT = 1,
-};
+#include "target/export/guard/guard_impl.h"
 
 /* ---- the owner of the turn, on its poller ---- */
 
-/* Whether other rblkd change the record, so that only guard_refresh knows what is valid. */
-static inline bool guard_is_shared(const struct guard *guard)
-{
-	return guard->store && guard->store->is_shared;
-}
-/* Whether the record has all of the state, also what a restart would end. */
-static inline bool guard_keeps_all(const struct guard *guard)
-{
-	return guard->store && (guard->store->is_shared || guard->store->boot_id);
-}
 /* Copies the current state to guard->next, for the owner to change. */
 void guard_begin_save(struct guard *guard);
 /*

@@ -7,9 +7,8 @@
 
 #include "base/json.h"
 #include "target/export/bad_blocks.h"
-#include "target/export/guard/guard_state.h"
 #include "target/export/guard/guard_text.h"
-#include "target/export/guard/registrant.h"
+#include "target/export/guard/guard_impl.h"
 #include "target/export/guard/reservation.h"
 #include "transport/wire/strings.h"
 

@@ -17,6 +17,10 @@
  */
 #pragma once
 
+enum {
+	GUARD_FORMAT = 1,
+};
+
 struct guard;
 struct guard_kept;
 

@@ -70,3 +70,12 @@ struct pass {
 	bool is_awaited; /* a visit waits until it leaves */
 	bool is_aged;	 /* a store has it for long: guard_add_aged */
 };
+
+/* Whether the command touches one of these blocks; UINT64_MAX: all of them. */
+static inline bool pass_overlaps(const struct pass *pass, uint64_t slba, uint64_t n_blocks)
+{
+	/* With UINT64_MAX a range is the whole namespace; other sums cannot overflow. */
+	if (pass->n_blocks == UINT64_MAX || n_blocks == UINT64_MAX)
+		return pass->n_blocks && n_blocks;
+	return pass->slba < slba + n_blocks && slba < pass->slba + pass->n_blocks;
+}

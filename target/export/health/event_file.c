@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "target/export/health/event_file.h"
+#include "target/export/health/health_impl.h"
 #include "target/export/state_file.h"
-#include "target/export/health/event_log.h"
 #include "transport/wire/fabrics.h"
 
 static void file_name(const char *nqn, char name[EVENT_NAME_BYTES])

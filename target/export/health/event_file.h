@@ -10,6 +10,11 @@
  */
 #pragma once
 
+enum {
+	EVENT_FORMAT = 1,
+	EVENT_NAME_BYTES = 56, /* events-UUID.json */
+};
+
 struct error;
 struct event_image;
 struct state_directory;

@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "target/export/health/event_file.h"
 #include "target/export/health/event_log.h"
-#include "target/export/health/health.h"
+#include "target/export/health/health_impl.h"
+#include "target/export/health/record.h"
 #include "target/export/health/smart.h"
 
 /* A host that does nothing but reset its controller must not displace the events of a year. */

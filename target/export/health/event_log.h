@@ -13,49 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "target/export/health/health_impl.h"
 #include "transport/wire/nvme_event.h"
-
-enum {
-	EVENT_LOG_UNITS = 1, /* PELS */
-	EVENT_LOG_BYTES = EVENT_LOG_UNITS * NVME_EVENT_UNIT -
-			  (int)sizeof(struct nvme_event_log_header),
-	EVENT_FORMAT = 1,
-	EVENT_NAME_BYTES = 56, /* events-UUID.json */
-};
 
 struct error;
 struct health;
 struct health_record;
 struct state_directory;
 
-struct event_image {
-	/* Thread: never changes */
-	_Atomic unsigned n_refs; /* any thread */
-	uint16_t generation;	 /* each image has another one */
-	uint32_t n_events, n_bytes;
-	uint8_t bytes[]; /* newest first */
-};
-
 /* The reading context of log page 0Dh, from when a host establishes it until it releases it. */
 struct event_context {
 	struct event_image *image; /* holds a reference; NULL: not established */
 	struct nvme_event_log_header header;
-};
-
-struct event_log {
-	/* Protected by health->lock; control sets */
-	struct event_image *image; /* holds a reference; NULL: there is no log */
-
-	/* Thread: control */
-	bool is_news;	      /* not saved yet */
-	uint64_t snapshot_ns; /* when SMART was last recorded */
-	unsigned n_tokens;    /* resets that may still be recorded now */
-	uint64_t tokens_ns;   /* up to when tokens were counted */
-
-	/* Thread: the saver while it runs; otherwise control */
-	struct event_log *next_saving;
-	struct event_image *saving; /* holds a reference */
-	int result;
 };
 
 /* ---- control: event_log.c ---- */
@@ -76,3 +45,8 @@ struct event_image *event_image_take(struct health_record *record);
 void event_image_give(struct event_image *image); /* accepts NULL */
 /* Milliseconds since 1970. */
 uint64_t event_time_ms(void);
+/* Whether log page 0Dh exists. Accepts NULL. */
+static inline bool event_log_is_kept(const struct health_record *record)
+{
+	return record && record->health->directory;
+}

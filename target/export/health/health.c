@@ -27,10 +27,12 @@
 #include "base/log.h"
 #include "base/states.h"
 #include "target/export/health/event_file.h"
+#include "target/export/health/event_log.h"
 #include "target/export/health/health_file.h"
+#include "target/export/health/record.h"
 #include "target/export/state_file.h"
 #include "target/export/health/health.h"
-#include "target/export/snapshot.h"
+#include "target/export/subsystem.h"
 
 enum {
 	BUSY_S = 60,

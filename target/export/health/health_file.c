@@ -8,8 +8,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "target/export/health/health_file.h"
+#include "target/export/health/health_impl.h"
+#include "target/export/health/record.h"
 #include "target/export/state_file.h"
-#include "target/export/health/health.h"
 
 /* No real count comes near this bound, and a sum of two cannot wrap. */
 static const uint64_t number_max = INT64_MAX / 4 - 1;

@@ -15,6 +15,13 @@
  */
 #pragma once
 
+enum {
+	HEALTH_FORMAT = 1,
+	HEALTH_RECORDS_MAX = 1024, /* records in the file */
+};
+
+#define HEALTH_FILE "health.json"
+
 struct error;
 struct health;
 

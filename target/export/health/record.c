@@ -7,8 +7,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "target/export/health/health.h"
-#include "target/export/snapshot.h"
+#include "target/export/health/health_impl.h"
+#include "target/export/health/record.h"
+#include "target/export/namespace.h"
+#include "target/export/subsystem.h"
 
 struct health_record *health_find(struct health *health, const char *nqn)
 {
@@ -38,7 +40,7 @@ static void add_namespace(const struct namespace *ns, struct health_figures *fig
 	struct namespace_counters sum;
 
 	check(ns->block_shift >= 9); /* units have 512 bytes */
-	stats_sum_counters(ns, &sum);
+	namespace_sum_counters(ns, &sum);
 	figures->n_reads += sum.n_reads;
 	figures->n_writes += sum.n_writes;
 	figures->read_units += sum.read_blocks << shift;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
-#include "target/export/health/health.h"
 #include "target/export/health/smart.h"
-#include "target/export/snapshot.h"
+#include "target/export/health/health_impl.h"
+#include "target/export/health/record.h"
+#include "target/export/subsystem.h"
 
 enum {
 	ROOM_TEMPERATURE_K = 298,

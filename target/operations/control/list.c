@@ -16,6 +16,7 @@
 #include "base/rcu.h"
 #include "target/operations/control/list.h"
 #include "target/association/connection.h"
+#include "target/export/health/record.h"
 #include "target/operations/change/last_path.h"
 #include "target/operations/control/load.h"
 #include "target/operations/control/io_errors.h"
@@ -155,7 +156,7 @@ static void add_counters(struct json_object *o, const struct namespace *ns)
 {
 	struct namespace_counters sum;
 
-	stats_sum_counters(ns, &sum);
+	namespace_sum_counters(ns, &sum);
 	control_add_counters(o, ns, &sum);
 }
 

@@ -153,7 +153,7 @@ static void add_namespace_counters(struct json_object *o, const struct target *t
 	struct namespace_counters sum;
 	struct namespace_stats stats;
 
-	stats_sum_namespace(ns, &sum, &stats);
+	namespace_sum_stats(ns, &sum, &stats);
 	add_counters(o, stats.io, sum.read_blocks << ns->block_shift,
 		     sum.written_blocks << ns->block_shift);
 }

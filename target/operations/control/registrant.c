@@ -18,7 +18,7 @@
 #include "base/states.h"
 #include "target/association/controller.h"
 #include "target/command/io/resv_drop.h"
-#include "target/export/guard/registrant.h"
+#include "target/export/guard/reservation.h"
 #include "target/operations/control/list.h"
 #include "target/operations/control/registrant.h"
 

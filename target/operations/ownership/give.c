@@ -13,6 +13,7 @@
 #include "base/counter.h"
 #include "base/rcu.h"
 #include "target/export/ana.h"
+#include "target/export/namespace_new.h"
 #include "target/operations/change/ana_change.h"
 #include "target/operations/ownership/give.h"
 #include "target/operations/ownership/publish.h"

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "target/config/store.h"
 #include "target/export/ana.h"
+#include "target/export/namespace_new.h"
 #include "target/operations/ownership/publish.h"
 #include "target/operations/ownership/take.h"
 #include "target/store/backends.h"

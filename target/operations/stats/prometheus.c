@@ -378,7 +378,7 @@ static bool collect_namespaces(struct target *target, struct rows *rows)
 		row->subsystem = at.subsystem;
 		row->ns = at.ns;
 		snprintf(row->nsid, sizeof(row->nsid), "%u", row->ns->nsid);
-		stats_sum_namespace(row->ns, &row->counters, &row->stats);
+		namespace_sum_stats(row->ns, &row->counters, &row->stats);
 		io_errors_read(row->ns, &row->errors);
 	}
 	return true;

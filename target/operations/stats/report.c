@@ -86,7 +86,7 @@ static struct json_object *show_namespace(const struct target *target,
 	struct namespace_counters sum;
 	struct namespace_stats stats;
 
-	stats_sum_namespace(ns, &sum, &stats);
+	namespace_sum_stats(ns, &sum, &stats);
 	control_add_string(o, "subsystem", subsystem->nqn);
 	control_add_number(o, "nsid", ns->nsid);
 	control_add_number(o, "in_flight", sum.n_in_flight);

@@ -125,3 +125,23 @@ void queue_free(struct volume_queue *queue)
 	slab_deinit(&queue->slab);
 	free(queue);
 }
+
+void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
+{
+	return slab_take(&queue->slab, n_bytes);
+}
+
+void volume_buffer_give(struct volume_queue *queue, void *buffer)
+{
+	slab_give(&queue->slab, buffer);
+}
+
+void volume_buffer_wait(struct volume_queue *queue, struct loop_call *waiter)
+{
+	slab_wait(&queue->slab, waiter);
+}
+
+void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *waiter)
+{
+	slab_wait_cancel(&queue->slab, waiter);
+}

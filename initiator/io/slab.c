@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/states.h"
-#include "initiator/io/queue_impl.h"
 #include "initiator/io/slab.h"
 
 void *slab_map(size_t n_bytes)
@@ -268,9 +267,8 @@ void slab_deinit(struct slab *slab)
 
 /* ---- buffers ---- */
 
-void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
+void *slab_take(struct slab *slab, size_t n_bytes)
 {
-	struct slab *slab = &queue->slab;
 	size_t offset;
 	int r = buddy_take(&slab->buddy, n_bytes, &offset);
 
@@ -282,36 +280,35 @@ void *volume_buffer_take(struct volume_queue *queue, size_t n_bytes)
 	return slab->memory + offset;
 }
 
-static void wake_one(struct volume_queue *queue)
+static void wake_one(struct slab *slab)
 {
-	struct list *node = list_take_first(&queue->slab.waiters);
+	struct list *node = list_take_first(&slab->waiters);
 
 	if (node)
-		loop_defer(queue->loop, list_entry(node, struct loop_call, node));
+		loop_defer(slab->loop, list_entry(node, struct loop_call, node));
 }
 
-void volume_buffer_give(struct volume_queue *queue, void *buffer)
+void slab_give(struct slab *slab, void *buffer)
 {
-	struct slab *slab = &queue->slab;
 	size_t offset = (size_t)((uint8_t *)buffer - slab->memory);
 
 	buddy_give(&slab->buddy, offset);
-	wake_one(queue);
+	wake_one(slab);
 }
 
-void volume_buffer_wait(struct volume_queue *queue, struct loop_call *waiter)
+void slab_wait(struct slab *slab, struct loop_call *waiter)
 {
 	check(!waiter->is_queued);
 	if (waiter->node.next)
 		list_remove(&waiter->node); /* already waiting: to the end */
-	list_add_tail(&queue->slab.waiters, &waiter->node);
+	list_add_tail(&slab->waiters, &waiter->node);
 }
 
-void volume_buffer_wait_cancel(struct volume_queue *queue, struct loop_call *waiter)
+void slab_wait_cancel(struct slab *slab, struct loop_call *waiter)
 {
 	if (waiter->is_queued) {
 		loop_call_cancel(waiter);
-		wake_one(queue); /* the buffer it was woken for goes to the next waiter */
+		wake_one(slab); /* the buffer it was woken for goes to the next waiter */
 	} else if (waiter->node.next) {
 		list_remove(&waiter->node);
 	}

@@ -107,6 +107,12 @@ void slab_unmap(void *memory, size_t n_bytes); /* accepts NULL */
 /* No timer and no message of the slab is under way when on_steady is called, perhaps at once. */
 void slab_quit(struct slab *slab, void (*on_steady)(struct slab *slab));
 
+/* For the queue: volume_buffer_take and the like (volume_io.h). */
+void *slab_take(struct slab *slab, size_t n_bytes);
+void slab_give(struct slab *slab, void *buffer);
+void slab_wait(struct slab *slab, struct loop_call *waiter);
+void slab_wait_cancel(struct slab *slab, struct loop_call *waiter);
+
 /* The registration of a buffer: segment n begins at first << (n - 1). */
 static inline const struct mr *slab_mr(const struct slab *slab, const struct slab_keys *keys,
 				       const void *buffer)

@@ -17,7 +17,7 @@ from layers import PUBLIC
 
 FACES = {
     PUBLIC: "programs include one header",
-    "initiator/io/volume_io.h": "front ends do I/O by one header: io.c, slab.c and extents.c are behind it",
+    "initiator/io/volume_io.h": "front ends do I/O by one header: io.c, queue.c and extents.c are behind it",
     "tools/rblk/commands.h": "the table of subcommands names one function of each file",
     "tools/rblkctl/rblkctl.h": "the same",
     "tools/rblk/doctor/doctor.h": "its sections, one function of each file",

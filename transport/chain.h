@@ -11,7 +11,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "transport/qp.h"
+#include "transport/qp_impl.h"
 
 enum {
 	CHAIN_MAX = 64,	 /* work requests: the answers to 32 Reads */

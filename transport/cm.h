@@ -8,7 +8,7 @@
 
 #include "base/addr.h"
 #include "base/loop.h"
-#include "transport/qp.h"
+#include "transport/device.h"
 
 struct rdma_event_channel;
 struct cm;

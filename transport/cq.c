@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "transport/chain.h"
 #include "transport/cq.h"
-#include "transport/qp.h"
+#include "transport/qp_impl.h"
 
 enum {
 	SLOTS_MIN = 64,

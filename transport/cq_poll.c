@@ -12,8 +12,9 @@
 #include "base/check.h"
 #include "transport/cq.h"
 #include "transport/cq_poll.h"
-#include "transport/qp_internal.h"
+#include "transport/qp_impl.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 
 enum {
 	/* Completions of a poll. Requests that a queue pair sends together shall stay together.

@@ -13,8 +13,9 @@
 #include "transport/cm.h"
 #include "transport/cq.h"
 #include "transport/cq_poll.h"
-#include "transport/qp_internal.h"
+#include "transport/qp.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 
 /* ---- making and unmaking ---- */
 

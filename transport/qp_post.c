@@ -29,8 +29,9 @@
 #include "base/states.h"
 #include "transport/chain.h"
 #include "transport/cq.h"
-#include "transport/qp_internal.h"
 #include "transport/qp_post.h"
+#include "transport/qp_impl.h"
+#include "transport/recv_ring.h"
 #include "transport/window.h"
 
 #define TO(s) STATE_TO(QP_##s)

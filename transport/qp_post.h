@@ -10,6 +10,12 @@
 #include "transport/device.h"
 #include "transport/qp_state.h"
 
+enum {
+	QP_SIGNALED = 1 << 0,	/* done at the end of the chain, not with a later completion */
+	QP_INLINE = 1 << 1,	/* copied by qp_flush at the latest; at most qp->max_inline */
+	QP_INVALIDATE = 1 << 2, /* SEND only: with remote invalidate of rkey */
+};
+
 struct completion;
 struct qp;
 struct sge;

@@ -9,7 +9,8 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "transport/qp.h"
+#include "transport/cq.h"
+#include "transport/recv_ring.h"
 
 enum {
 	CHAIN_MAX = 32,

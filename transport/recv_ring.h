@@ -12,54 +12,7 @@
  */
 #pragma once
 
-#include "base/arena_memory.h"
-#include "transport/cq.h"
-
-struct ibv_srq;
-struct ibv_recv_wr;
-struct ibv_sge;
-struct recv_ring;
-
-/* The receives of one recv_ring_add. */
-struct recv_part {
-	/* Thread: control makes it; then recvs belong to the owner loop of the cq */
-	struct recv_ring *ring;
-	struct list node; /* ring->parts */
-	unsigned n;
-	struct arena_memory memory;
-	struct mr mr;
-	struct recv *recvs;	 /* owned */
-	struct ibv_recv_wr *wrs; /* owned: one for each receive, built once */
-	struct ibv_sge *sges;	 /* owned */
-	struct loop_msg msg;	 /* for the maker, to send the part to the owner loop */
-};
-
-struct recv {
-	struct work work;
-	struct recv_ring *ring;
-	void *capsule;		/* capsule_bytes */
-	void *data;		/* data_bytes; NULL when the ring has none */
-	struct ibv_recv_wr *wr; /* of its part */
-};
-
-struct recv_ring {
-	/* Thread: control */
-	unsigned n_max; /* room in the receive queue; 0: there is no ring */
-	unsigned n_made;
-	struct list parts; /* owned: of struct recv_part */
-	/* Thread: owner loop of the cq; created by control */
-	struct cq *cq;
-	struct ibv_srq *srq; /* owned; NULL when it belongs to qp */
-	struct qp *qp;	     /* borrowed: the one queue pair, when it is not shared */
-	uint32_t capsule_bytes, data_bytes;
-	unsigned n_posted;	   /* posted to the device */
-	struct ibv_recv_wr *chain; /* given back, not yet posted */
-	unsigned n_chain;
-	struct list dirty;
-	/* A capsule of c->byte_len bytes arrived on qp. The callee owns recv until recv_give. Not
-	 * called for failed and flushed receives (a failure breaks the queue pair). */
-	void (*on_recv)(struct recv *recv, struct qp *qp, const struct completion *c);
-};
+#include "transport/qp_impl.h"
 
 /* Control. Makes a ring without receives, with room for n_max. shared: with a shared receive
  * queue. 0 or -errno. */

@@ -31,6 +31,7 @@
 #include "initiator/io/slab.h"
 #include "transport/cq_poll.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 
 enum {
 	SLOT_BITS = 3,

@@ -34,6 +34,7 @@
 #include "initiator/io/lane_watch.h"
 #include "initiator/io/queue_impl.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 
 enum {
 	CONNECT_BYTES = sizeof(struct nvmf_connect_data),

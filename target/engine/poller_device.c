@@ -25,6 +25,7 @@
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
 #include "target/engine/request.h"
+#include "transport/cq.h"
 #include "transport/cq_poll.h"
 
 enum {

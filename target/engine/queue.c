@@ -20,6 +20,7 @@
 #include "target/engine/request_abort.h"
 #include "target/engine/request_resume.h"
 #include "target/engine/response.h"
+#include "transport/cq.h"
 
 /* ---- control ------------------------------------------------------------------------- */
 

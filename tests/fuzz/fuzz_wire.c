@@ -7,8 +7,11 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "tests/fuzz/fuzz_wire.h"
+#include "transport/cq.h"
 #include "transport/cq_poll.h"
+#include "transport/qp.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 
 enum {
 	PENDING_MAX = 1024,

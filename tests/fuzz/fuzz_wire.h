@@ -10,6 +10,8 @@
 #include "transport/cm.h"
 #include "transport/wire/nvme.h"
 
+struct qp;
+
 enum {
 	WIRE_IN_CAPSULE_MAX = 4096,
 };

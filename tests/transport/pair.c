@@ -6,7 +6,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "tests/transport/pair.h"
+#include "transport/cq.h"
 #include "transport/cq_poll.h"
+#include "transport/recv_ring.h"
 #include "transport/wire/rdma_cm.h"
 
 /* generous, for a busy machine */

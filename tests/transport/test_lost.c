@@ -13,6 +13,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "tests/transport/pair.h"
+#include "transport/cq.h"
 #include "transport/qp_post.h"
 
 enum {

@@ -12,7 +12,9 @@
 
 #include "tests/transport/pair.h"
 #include "transport/chain.h"
+#include "transport/cq.h"
 #include "transport/qp_post.h"
+#include "transport/recv_ring.h"
 #include "transport/wire/rdma_cm.h"
 
 struct counted {

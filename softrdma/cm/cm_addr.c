@@ -13,6 +13,7 @@
  *
  * An address is ours if a TCP socket can be bound to it.
  */
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_device.h"
 #include "softrdma/cm/sr_cm.h"
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "softrdma/cm/cm_calls.h"
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_conn.h"
 #include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_mad_listen.h"
+#include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

@@ -12,7 +12,9 @@
 #include "softrdma/cm/cm_conn.h"
 #include "softrdma/cm/cm_device.h"
 #include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/cm_qp.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/verbs/gid.h"
 

@@ -7,6 +7,7 @@
 #include "softrdma/cm/cm_conn.h"
 #include "softrdma/cm/cm_device.h"
 #include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "softrdma/cm/cm_device.h"
 #include "softrdma/cm/cm_id.h"
-#include "softrdma/cm/cm_multicast.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_mad_held.h"
-#include "softrdma/cm/cm_mads.h"
 
 #include <string.h>
 
+#include "softrdma/cm/cm_mad_conn.h"
 #include "softrdma/cm/sr_cm.h"
 
 enum {

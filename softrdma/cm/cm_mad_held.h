@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "softrdma/cm/cm_mads.h"
+#include "softrdma/cm/cm_mad_conn.h"
 
 /* Calls fn again, soon, until it returns true. False: too many wait, and nothing happens. */
 bool sr_cm_hold_request(const struct ib_cm_ends *ends, const struct mad *m, sr_cm_serve *fn);

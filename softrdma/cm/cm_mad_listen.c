@@ -5,10 +5,11 @@
  * because opening may wait for another process, and the helper must not. Opening an address again
  * is cheap.
  */
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_mad_listen.h"
+#include "softrdma/cm/cm_mad_conn.h"
 #include "softrdma/cm/cm_mad_resolve.h"
-#include "softrdma/cm/cm_mads.h"
 #include "softrdma/verbs/gid.h"
 
 #include <errno.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "softrdma/cm/cm_mads.h"
 
 #include <string.h>
 
 #include "softrdma/cm/cm_mad_message.h"
+#include "softrdma/cm/cm_addr.h"
+#include "softrdma/cm/cm_mad_conn.h"
 #include "softrdma/cm/cm_mad_resolve.h"
+#include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/cm_qp.h"
 #include "softrdma/cm/mad_ip.h"
 #include "softrdma/cm/sr_cm.h"

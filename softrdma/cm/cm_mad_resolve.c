@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "softrdma/cm/cm_mad_resolve.h"
-#include "softrdma/cm/cm_mads.h"
+#include "softrdma/cm/cm_addr.h"
+#include "softrdma/cm/cm_mad_conn.h"
 #include "softrdma/verbs/gid.h"
 
 #include <errno.h>

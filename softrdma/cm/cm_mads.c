@@ -19,10 +19,13 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/cm/cm_conn.h"
 #include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_mad_conn.h"
 #include "softrdma/cm/cm_mad_held.h"
 #include "softrdma/cm/cm_mad_listen.h"
 #include "softrdma/cm/cm_mad_message.h"
 #include "softrdma/cm/cm_mad_resolve.h"
+#include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/cm_sidr.h"
 #include "softrdma/cm/sr_cm.h"
 

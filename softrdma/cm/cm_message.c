@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending the connection manager's messages, by the id's way. All under sr_cm_lock. */
+#include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <string.h>

@@ -3,11 +3,14 @@
  * Multicast groups of ids for datagrams. To join succeeds at once: no switch has to be asked. As in
  * librdmacm, the queue pair is attached when the program fetches the event.
  */
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_calls.h"
 #include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_mad_resolve.h"
 #include "softrdma/cm/cm_multicast.h"
 #include "softrdma/cm/cm_qp.h"
+#include "softrdma/cm/cm_queue.h"
+#include "softrdma/cm/sr_cm.h"
 #include "softrdma/verbs/gid.h"
 
 #include <errno.h>

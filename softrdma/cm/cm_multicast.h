@@ -2,16 +2,7 @@
 /* Multicast groups of ids; see cm_multicast.c. */
 #pragma once
 
-#include "softrdma/cm/cm_mads.h"
-#include "softrdma/cm/sr_cm.h"
 #include "softrdma/fabric/datagram.h"
-
-/* A group that an id has joined. */
-struct sr_group {
-	struct sr_group *next;
-	struct sockaddr_storage addr;
-	union ibv_gid gid;
-};
 
 /* The address of this host from which datagrams go to a group, where the program names none: that
  * of the first GID of the family. 0 or -EADDRNOTAVAIL. */

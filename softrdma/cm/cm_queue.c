@@ -4,6 +4,8 @@
  * readable exactly when rdma_get_cm_event would not block. All under sr_cm_lock.
  */
 #include "softrdma/cm/cm_id.h"
+#include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/process/likeness.h"
 

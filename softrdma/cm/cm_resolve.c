@@ -4,11 +4,14 @@
  * host is reached by a socket. Any other is reached by MADs where RoCE is allowed, and ends in
  * ADDR_ERROR where not.
  */
+#include "softrdma/cm/cm_addr.h"
 #include "softrdma/cm/cm_calls.h"
 #include "softrdma/cm/cm_device.h"
 #include "softrdma/cm/cm_id.h"
 #include "softrdma/cm/cm_mad_resolve.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/cm_socket.h"
+#include "softrdma/cm/ib_cm_table.h"
 #include "softrdma/cm/sr_cm.h"
 #include "softrdma/cm/cm_mads.h"
 #include "softrdma/cm/cm_multicast.h"

@@ -6,7 +6,10 @@
  */
 #pragma once
 
-#include "softrdma/cm/cm_mads.h"
+#include "softrdma/cm/cm_way.h"
+
+struct ib_cm_ends;
+struct mad;
 
 extern const struct sr_cm_way sr_cm_by_sidr;
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "softrdma/cm/cm_addr.h"
+#include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

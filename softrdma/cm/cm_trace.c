@@ -3,6 +3,7 @@
  * A communication id consists of values that both sides know of each other: queue pair number and
  * packet sequence number.
  */
+#include "softrdma/cm/cm_message.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <string.h>

@@ -12,7 +12,8 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "softrdma/cm/cm_message.h"
+struct sr_cm_id;
+struct sr_cm_msg;
 
 struct sr_cm_way {
 	/* Carries id->req to the listener on id's destination. Moves id from REQ_FLYING to

@@ -13,16 +13,19 @@
 
 #include <rdma/rdma_cma.h>
 
+#include "softrdma/cm/cm_way.h"
 #include "softrdma/verbs/context.h"
 #include "softrdma/fabric/node.h"
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
-#include "softrdma/cm/cm_addr.h"
-#include "softrdma/cm/cm_message.h"
-#include "softrdma/cm/cm_queue.h"
-#include "softrdma/cm/cm_way.h"
 #include "softrdma/fabric/engine.h"
 #include "softrdma/process/part.h"
+
+struct sr_cm_device;
+struct sr_cm_msg;
+struct sr_mad_conn;
+struct sr_peer;
+struct sr_sidr;
 
 enum sr_cm_state {
 	CM_IDLE,
@@ -41,6 +44,13 @@ enum sr_cm_state {
 	CM_DREQ_RECEIVED,
 	CM_RESOLVED, /* datagrams: the peer is known, or knows this side; no connection follows */
 	CM_CLOSED,   /* disconnected, rejected or failed */
+};
+
+/* A group that an id has joined. */
+struct sr_group {
+	struct sr_group *next;
+	struct sockaddr_storage addr;
+	union ibv_gid gid;
 };
 
 /* sr_cm_lock guards all fields, except those of ib that belong to the application. */

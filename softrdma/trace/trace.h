@@ -15,7 +15,6 @@
 
 #include "softrdma/process/api.h"
 #include "softrdma/trace/trace_file.h"
-#include "softrdma/trace/trace_rc.h"
 
 struct sr_datagram;
 struct sr_qp;

@@ -11,11 +11,11 @@
  * When a write fails, or the file has reached its limit, tracing ends and the program continues.
  * The file holds all data that crosses the queue pairs, so it is its user's alone.
  */
-#include "softrdma/trace/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,6 @@
 
 #include "softrdma/process/part.h"
 #include "softrdma/trace/trace_file.h"
-#include "softrdma/trace/trace_packet.h"
 
 enum {
 	BLOCK_SECTION = 0x0a0d0d0a,

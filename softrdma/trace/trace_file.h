@@ -3,8 +3,16 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
-struct trace_packet;
+enum {
+	TRACE_PAYLOAD_MAX = 12 + 28 + 4096 + 4, /* of UDP: BTH, extended headers, payload, ICRC */
+};
+
+struct trace_packet {
+	unsigned len, ip, bth; /* bytes so far; where those headers begin */
+	uint8_t data[14 + 40 + 8 + TRACE_PAYLOAD_MAX];
+};
 
 extern _Atomic bool trace_is_on;
 

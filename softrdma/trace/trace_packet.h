@@ -9,18 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct trace_packet;
+
 /* The addresses of the two ends. */
 struct trace_flow {
 	union ibv_gid from, to;
-};
-
-enum {
-	TRACE_PAYLOAD_MAX = 12 + 28 + 4096 + 4, /* of UDP: BTH, extended headers, payload, ICRC */
-};
-
-struct trace_packet {
-	unsigned len, ip, bth; /* bytes so far; where those headers begin */
-	uint8_t data[14 + 40 + 8 + TRACE_PAYLOAD_MAX];
 };
 
 /* The fields of a BTH (base transport header). */

@@ -15,7 +15,7 @@
 #include "softrdma/trace/trace_packet.h"
 #include "softrdma/trace/trace_rc.h"
 #include "softrdma/verbs/gid.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
 
 /* BTH opcodes of reliable connections, IBA table 38. */
 enum {

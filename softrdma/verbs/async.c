@@ -12,9 +12,7 @@
 #include <unistd.h>
 
 #include "softrdma/verbs/async.h"
-#include "softrdma/verbs/sr_cq.h"
-#include "softrdma/verbs/sr_qp.h"
-#include "softrdma/verbs/srq.h"
+#include "softrdma/verbs/qp_impl.h"
 
 /* Guards the list of contexts. Taken before a context's lock. */
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -4,7 +4,6 @@
  * a private copy. Time stamps are taken when an entry is read: they serve programs that need some
  * value, not the measurement of a fabric.
  */
-#include "softrdma/verbs/sr_cq.h"
 
 #include <errno.h>
 #include <time.h>
@@ -13,6 +12,7 @@
 #include "softrdma/process/helper.h"
 #include "softrdma/process/timer.h"
 #include "softrdma/verbs/cq_ex.h"
+#include "softrdma/verbs/cq_impl.h"
 #include "softrdma/verbs/cq_poll.h"
 
 static struct sr_cq *from_ex(struct ibv_cq_ex *ib)

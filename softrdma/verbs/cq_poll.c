@@ -9,7 +9,7 @@
 #include "softrdma/process/api.h"
 #include "softrdma/verbs/cq_poll.h"
 #include "softrdma/verbs/qp_complete.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
 
 /*
  * Chaos: the first completion of another queue pair moves to the front. There is no

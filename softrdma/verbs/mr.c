@@ -23,12 +23,13 @@
 #include <unistd.h>
 
 #include "softrdma/chaos/chaos.h"
-#include "softrdma/verbs/sr_cq.h"
+#include "softrdma/verbs/qp_impl.h"
 #include "softrdma/fabric/lock.h"
 #include "softrdma/fabric/view.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_table.h"
 #include "softrdma/verbs/removal.h"
 #include "softrdma/process/likeness.h"
+#include "softrdma/verbs/sr_cq.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

@@ -8,7 +8,6 @@
  * A ring slot is used until the completion of its request, or of a later signalled one, has been
  * polled: a program that never signals fills its queue, as on hardware.
  */
-#include "softrdma/verbs/sr_qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +19,9 @@
 #include "softrdma/verbs/ah.h"
 #include "softrdma/process/likeness.h"
 #include "softrdma/verbs/post.h"
+#include "softrdma/verbs/qp_impl.h"
 #include "softrdma/verbs/qp_run.h"
+#include "softrdma/verbs/qp_table.h"
 
 /* ---- sends ----------------------------------------------------------------- */
 

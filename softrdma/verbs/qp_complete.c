@@ -2,9 +2,11 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/completion.h"
 #include "softrdma/process/api.h"
-#include "softrdma/verbs/mr.h"
 #include "softrdma/verbs/qp_complete.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/mr_impl.h"
+#include "softrdma/verbs/qp_impl.h"
+#include "softrdma/verbs/qp_table.h"
+#include "softrdma/verbs/srq.h"
 
 static enum ibv_wc_opcode wc_opcode(uint32_t opcode)
 {

@@ -7,7 +7,6 @@
  * The first failure moves the QP to ERR, after which everything posted completes in order with a
  * flush error. Called on application threads and on the helper, always under sq_lock.
  */
-#include "softrdma/verbs/sr_qp.h"
 
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/fabric/engine.h"
@@ -15,6 +14,7 @@
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/async.h"
 #include "softrdma/verbs/qp_complete.h"
+#include "softrdma/verbs/qp_impl.h"
 #include "softrdma/verbs/qp_late.h"
 #include "softrdma/verbs/qp_run.h"
 #include "softrdma/fabric/rq.h"

@@ -10,8 +10,8 @@
 #include "softrdma/chaos/chaos.h"
 #include "softrdma/process/api.h"
 #include "softrdma/verbs/qp_complete.h"
+#include "softrdma/verbs/qp_impl.h"
 #include "softrdma/verbs/qp_late.h"
-#include "softrdma/verbs/sr_qp.h"
 
 /* Moves the QP to ERR because the request at index has failed. */
 void sr_qp_fail(struct sr_qp *qp, uint64_t index, enum ibv_wc_status status);

@@ -10,6 +10,7 @@
  * RTS resumes a sender that waits for this end. RESET drops the work requests and the completions
  * without a trace; ERR flushes them.
  */
+#include "softrdma/verbs/qp_table.h"
 #include "softrdma/verbs/sr_qp.h"
 
 #include <errno.h>

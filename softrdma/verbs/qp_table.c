@@ -5,7 +5,8 @@
  */
 #include "softrdma/fabric/lock.h"
 #include "softrdma/process/part.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
+#include "softrdma/verbs/qp_table.h"
 
 /* Guards sr_qp_table against destruction. First in the order of locks. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -9,40 +9,7 @@
  */
 #pragma once
 
-#include "softrdma/verbs/context.h"
-
-struct sr_peer;
-
-/* A completion channel: an eventfd that counts raised events of its CQs. */
-struct sr_chan {
-	struct ibv_comp_channel ib;
-	uint64_t serial;
-	pthread_mutex_t lock; /* guards cqs and the counts of delivered events */
-	struct sr_cq *cqs;    /* the next one to be looked at comes first */
-};
-
-struct sr_cq {
-	struct ibv_cq_ex ib;
-	uint32_t slot;
-	struct seg_cq *s;
-	struct seg_cqe *ring; /* s->ring in this process' mapping */
-	uint32_t size;
-	pthread_mutex_t poll; /* consumers; taken before the producers' lock */
-	struct sr_chan *chan;
-	struct sr_pd *domain; /* the parent domain that it is in, or NULL */
-	struct sr_cq *next_in_chan;
-	unsigned delivered;	  /* events that the application fetched */
-	unsigned async_delivered; /* guarded by the context's lock */
-	_Atomic uint32_t users;
-	struct ibv_wc now; /* the current entry of start_poll/next_poll */
-	uint64_t sr_now_ns;
-};
-
-/* From the handle that the program has to our object around it. */
-static inline struct sr_cq *sr_to_cq(struct ibv_cq *c)
-{
-	return (struct sr_cq *)(void *)c; /* ibv_cq_ex begins like ibv_cq */
-}
+#include "softrdma/verbs/cq_impl.h"
 
 /* Waits until no thread delivers by a key that it read before. */
 void sr_cq_quiesce_all(void);

@@ -19,7 +19,8 @@
 #include "softrdma/process/timer.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/verbs/async.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
+#include "softrdma/verbs/qp_table.h"
 
 /* Guards the table. */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -10,31 +10,7 @@
  */
 #pragma once
 
-#include "softrdma/verbs/context.h"
-
-struct sr_cq;
-struct sr_xrcd;
-
-struct sr_srq {
-	struct ibv_srq ib;
-	uint32_t slot;
-	struct seg_srq *s;
-	uint32_t max_wr, max_sge;
-	size_t ring_bytes, order_bytes;
-	pthread_mutex_t lock; /* guards posting and the stack of free rqes */
-	uint32_t *free;	      /* owned */
-	uint32_t n_free;
-	unsigned async_delivered; /* guarded by the context's lock */
-	_Atomic uint32_t users;
-	struct sr_cq *cq; /* XRC, and the next too; NULL otherwise */
-	struct sr_xrcd *xrcd;
-};
-
-/* From the handle that the program has to our object around it. */
-static inline struct sr_srq *sr_to_srq(struct ibv_srq *s)
-{
-	return container_of(s, struct sr_srq, ib);
-}
+#include "softrdma/verbs/cq_impl.h"
 
 /* ibv_post_srq_recv and ibv_create_srq_ex. Any thread; errors as in the manual pages. */
 int sr_srq_post_recv(struct ibv_srq *ib, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -6,8 +6,8 @@
  * unlike the classic call this interface posts all or nothing (ibv_wr_post(3)).
  */
 #include "softrdma/verbs/post.h"
+#include "softrdma/verbs/qp_impl.h"
 #include "softrdma/verbs/qp_run.h"
-#include "softrdma/verbs/sr_qp.h"
 #include "softrdma/verbs/wr_ex.h"
 
 #include <errno.h>

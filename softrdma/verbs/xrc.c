@@ -19,7 +19,9 @@
 #include "softrdma/process/likeness.h"
 #include "softrdma/process/part.h"
 #include "softrdma/verbs/async.h"
+#include "softrdma/verbs/qp_table.h"
 #include "softrdma/verbs/removal.h"
+#include "softrdma/verbs/srq.h"
 #include "softrdma/verbs/wr_ex.h"
 
 #define PEERS_MAX 256

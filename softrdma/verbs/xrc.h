@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
 
 struct sr_xrcd {
 	struct ibv_xrcd ib;

@@ -16,7 +16,7 @@
 #include "softrdma/fabric/roce/requester.h"
 #include "softrdma/fabric/roce/responder.h"
 #include "softrdma/fabric/rq.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
 
 struct roce_link {
 	struct roce_port *port;

@@ -2,7 +2,6 @@
 /* Requests in order, ahead and behind; see responder.h. Answers are in responder_answers.c. */
 #include "softrdma/fabric/roce/responder.h"
 
-#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/psn.h"
 #include "softrdma/fabric/roce/responder_answers.h"
 

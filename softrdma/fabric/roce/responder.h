@@ -18,7 +18,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softrdma/fabric/roce/host.h"
 #include "softrdma/fabric/roce/packet.h"
 
 enum {

@@ -13,6 +13,7 @@
 #include "softrdma/fabric/roce/run.h"
 #include "softrdma/verbs/qp_complete.h"
 #include "softrdma/verbs/qp_run.h"
+#include "softrdma/verbs/qp_table.h"
 
 enum {
 	TOUCHED = 64,

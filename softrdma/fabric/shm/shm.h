@@ -15,7 +15,7 @@
 #include "softrdma/fabric/engine.h"
 #include "softrdma/fabric/peer.h"
 #include "softrdma/fabric/rq.h"
-#include "softrdma/verbs/sr_qp.h"
+#include "softrdma/verbs/qp_impl.h"
 
 /* Spares the hot path what -ftrivial-auto-var-init would clear. */
 #define NOINIT __attribute__((uninitialized))

@@ -10,6 +10,8 @@
  * rdma_destroy_id waits until the application has acknowledged all events that it fetched for the
  * id, as librdmacm does; events not fetched yet disappear.
  */
+#include "softrdma/cm/cm_message.h"
+#include "softrdma/cm/cm_queue.h"
 #include "softrdma/cm/sr_cm.h"
 
 #include <errno.h>

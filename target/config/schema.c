@@ -106,7 +106,7 @@ static const char *check_listen(const char *s)
 		return NULL;
 	return "must be an address with a port, such as 127.0.0.1:9807 or [::1]:9807";
 #else
-	return "cannot be had: this rblkd was built without libmicrohttpd";
+	return "is not available: this rblkd was built without libmicrohttpd";
 #endif
 }
 
@@ -183,7 +183,7 @@ static const struct conf_key qos_keys[] = {
 	 .max = 1000 * GIB, .help = "Most bytes a second that are written."},
 	{"burst", CONF_DURATION, AT(config_qos, burst_ns), .min = NSEC_PER_MSEC,
 	 .max = 10 * NSEC_PER_SEC, .default_value = "100ms",
-	 .help = "What was not used for as long as this may be used at once."},
+	 .help = "How long an unused rate accumulates, to be used at once later."},
 	{0},
 };
 
@@ -571,7 +571,7 @@ static const struct conf_key limits_keys[] = {
 	 .default_value = "80",
 	 .help = "Most of a worker's tuning.buffers that one host may have, in percent of what is free and its own."},
 	{"bytes_per_host", CONF_SIZE, AT(config_limits, bytes_per_host), .min = 64 * KIB,
-	 .max = 1024 * GIB, .help = "Most bytes in buffers that one host may have on their way."},
+	 .max = 1024 * GIB, .help = "Most bytes of buffers that one host may hold."},
 	{"io_queues_per_host", CONF_UINT, AT(config_limits, io_queues_per_host), .min = 1,
 	 .max = 65535, .default_value = "384", .help = "Most I/O queues of one host."},
 	{"connect_rate", CONF_UINT, AT(config_limits, connect_rate), .min = 1, .max = 1000000,

@@ -241,7 +241,7 @@ int path_add_main(int argc, char **argv)
 	struct change change = {
 		.program = "rblk path add",
 		.method = "path.add",
-		.summary = "Take one more path to a volume's target, while it is used.",
+		.summary = "Add a path to a volume while it is used.",
 		.until = "until it is connected (default: 10s)",
 		.wait_ns = 10 * NSEC_PER_SEC,
 		.make = add,
@@ -258,7 +258,7 @@ int path_remove_main(int argc, char **argv)
 	struct change change = {
 		.program = "rblk path remove",
 		.method = "path.remove",
-		.summary = "Take a path out of a volume: other paths take its I/O first.",
+		.summary = "Remove a path from a volume: other paths take over its I/O first.",
 		.until = "until its I/O is done and flushed (default: 30s)",
 		.wait_ns = 30 * NSEC_PER_SEC,
 		.make = remove_path,

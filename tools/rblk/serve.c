@@ -154,7 +154,7 @@ int serve_main(int argc, char **argv)
 		{"stdio", 0, ARG_FLAG, &serve.is_stdio, NULL,
 		 "speak NBD on standard input and output, end with the client"},
 		{"ready-fd", 0, ARG_UINT, &serve.ready_fd, "N",
-		 "say there, in JSON, when the volume is ready or why not", 3, 1 << 20},
+		 "report there, in JSON, that the volume is ready, or why not", 3, 1 << 20},
 		{"output", 'o', ARG_CHOICE, &serve.output, OUTPUT_CHOICES, OUTPUT_HELP, 0, 0,
 		 output_names},
 	};

@@ -136,7 +136,7 @@ static void print_outcome(const char *program, struct json_object *report, size_
 		fail_with(program, code, NULL, "%s is wrong: nothing was changed",
 			  answer_string(report, "file"));
 	else if (code != EXIT_OK && !answer_member(report, "refusal"))
-		fail_with(program, code, NULL, "%s cannot be had: nothing was changed",
+		fail_with(program, code, NULL, "%s cannot be applied: nothing was changed",
 			  answer_string(report, "file"));
 	if (answer_member(report, "refusal"))
 		fail_with(program, code, NULL, "%s", answer_string(report, "refusal"));

@@ -363,7 +363,7 @@ static void print_problems(struct json_object *status)
 		const char *key, *text;
 	} problems[] = {
 		{"unkept_namespaces",
-		 "namespaces may be kept wrongly: the log says where, and what to do"},
+		 "namespaces are unkept: their saved state may be wrong, see the log"},
 		{"refusing_namespaces",
 		 "namespaces refused commands: their state was not kept or read (see the log)"},
 		{"defects",

@@ -54,7 +54,7 @@ int capture_check(const char *program, struct capture_options *options)
 				 "no file to write to");
 	if (!strcmp(options->file, "-") && options->output == OUTPUT_JSON)
 		return fail_with(program, EXIT_USAGE, NULL,
-				 "-w - and -o json both want the standard output");
+				 "-w - and -o json both write to standard output");
 	if (!strcmp(options->file, "-") && isatty(STDOUT_FILENO))
 		return fail_with(program, EXIT_USAGE, "-w FILE, or a pipe to tshark -r -",
 				 "a capture is not for a terminal");

@@ -59,7 +59,7 @@ static void write_daemon(const struct prometheus *p, const struct target *target
 	prometheus_one(p, "connections", "gauge", "Queue pairs, also of hosts that connect.", NULL,
 		       target->n_connections);
 	prometheus_one(p, "pending_connections", "gauge",
-		       "Of them, whose host is not known or has not proven itself.", NULL,
+		       "Those whose host is not known or has not proven itself.", NULL,
 		       target->n_pending);
 	prometheus_one(p, "discovery_associations", "gauge", "Discovery controllers.", NULL,
 		       target->n_discovery);
@@ -115,7 +115,8 @@ static void write_groups(const struct prometheus *p, const struct target *target
 						  {"group", id_of(group, id)}),
 				group->state == GROUP_OWNS);
 	}
-	prometheus_family(p, total, "counter", "How often it became the owner, or stopped to be.");
+	prometheus_family(p, total, "counter",
+			  "How often it became the owner, or ceased to own it.");
 	list_for_each (node, &target->groups) {
 		write_moves(p, list_entry(node, struct group, node), total, true);
 	}
@@ -176,8 +177,8 @@ static const struct {
 	{"namespace_size_bytes", "gauge", "Size of the namespace.", get_size},
 	{"namespace_failed", "gauge", "1 after a flush failed.", get_failed},
 	{"namespace_stands_by", "gauge", "1 while another rblkd may own its store.", get_stands_by},
-	{"namespace_unkept", "gauge",
-	 "1 while the state directory may say of it what is not valid.", get_unkept},
+	{"namespace_unkept", "gauge", "1 while its files in the state directory may be wrong.",
+	 get_unkept},
 	{"namespace_degraded", "gauge", "1 after its store failed, until cleared.", get_degraded},
 	{"namespace_last_error_timestamp_seconds", "gauge",
 	 "When its store failed last, since 1970; 0: never.", get_last_error},

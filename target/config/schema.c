@@ -226,7 +226,7 @@ static const struct conf_key option_keys[] = {
 	 .names = cache_names, .default_value = "auto",
 	 .help = "write-through: each write is durable before it is answered, and hosts see no cache."},
 	{"qos", CONF_STRUCT, AT(config_namespace, qos), .schema = &config_qos_schema,
-	 .help = "What all hosts together may use of it."},
+	 .help = "Rates of the namespace, for all hosts together."},
 	{"shared", CONF_BOOL, AT(config_namespace, is_shared), MARK(config_namespace, shared_mark),
 	 .default_value = "false",
 	 .help = "Others own the file, too, with reservations of their own: nothing proves resets."},
@@ -345,7 +345,7 @@ static const struct conf_key subsystem_keys[] = {
 	 .schema = &ana_group_schema,
 	 .help = "Groups of namespaces whose paths differ (ANA); none without this key."},
 	{"namespaces", CONF_LIST, AT(config_subsystem, namespaces), .max = NSID_MAX,
-	 .schema = &namespace_schema, .help = "What the subsystem offers."},
+	 .schema = &namespace_schema, .help = "Disks that the subsystem offers."},
 	{0},
 };
 
@@ -435,7 +435,7 @@ static const struct conf_key host_keys[] = {
 	 .schema = &dhgroup_schema,
 	 .help = "none, ffdhe2048, ffdhe3072, ffdhe4096, ffdhe6144, ffdhe8192: likewise."},
 	{"qos", CONF_STRUCT, AT(config_host, qos), .schema = &config_qos_schema,
-	 .help = "What it may use of all namespaces together."},
+	 .help = "Rates of the host, for all namespaces together."},
 	{0},
 };
 
@@ -631,7 +631,7 @@ static const struct conf_key keys[] = {
 	{"version", CONF_CUSTOM, AT(target_config, version), .is_required = true,
 	 .parse = parse_version, .help = "Format of this file: 1."},
 	{"log", CONF_STRUCT, AT(target_config, log_level), .schema = &log_schema,
-	 .help = "What is logged."},
+	 .help = "Which records are logged."},
 	{"slow_io", CONF_DURATION, AT(target_config, slow_io_ns), .max = 60 * NSEC_PER_SEC,
 	 .default_value = "0s", .help = "Commands that take as long are logged; 0s: none."},
 	{"fabric", CONF_STRING, AT(target_config, fabric), .min = 1, .max = 63, .check = check_name,
@@ -649,7 +649,7 @@ static const struct conf_key keys[] = {
 	{"tuning", CONF_STRUCT, AT(target_config, tuning), .schema = &tuning_schema,
 	 .help = "Speed and memory."},
 	{"limits", CONF_STRUCT, AT(target_config, limits), .schema = &limits_schema,
-	 .help = "What hosts may use of us."},
+	 .help = "The most that hosts may use."},
 	{"metrics", CONF_STRUCT, AT(target_config, metrics), .schema = &metrics_schema,
 	 .help = "An endpoint for Prometheus."},
 	{"portals", CONF_LIST, AT(target_config, portals), .is_required = true, .min = 1,
@@ -657,14 +657,15 @@ static const struct conf_key keys[] = {
 	{"hosts", CONF_LIST, AT(target_config, hosts), .max = HOSTS_MAX, .schema = &host_schema,
 	 .help = "Names for hosts."},
 	{"discovery", CONF_STRUCT, AT(target_config, discovery), .schema = &discovery_schema,
-	 .help = "What the discovery service tells."},
+	 .help = "The discovery service, besides the subsystems."},
 	{"controller_ids", CONF_STRUCT, AT(target_config, controller_ids),
 	 .schema = &controller_ids_schema,
 	 .help = "Ids that associations get; apart for targets that export the same."},
 	{"fencing", CONF_STRUCT, AT(target_config, fencing), .schema = &fencing_schema,
 	 .help = "How old writes of a host are kept from landing after newer ones."},
 	{"subsystems", CONF_LIST, AT(target_config, subsystems), .max = SUBSYSTEMS_MAX,
-	 .schema = &subsystem_schema, .help = "What is exported, and to which hosts."},
+	 .schema = &subsystem_schema,
+	 .help = "Subsystems: which disks are exported, and to which hosts."},
 	{0},
 };
 

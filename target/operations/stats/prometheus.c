@@ -237,7 +237,7 @@ static void write_ns_backend_errors(const struct prometheus *p, const struct row
 {
 	static const char name[] = "namespace_backend_errors_total";
 
-	prometheus_family(p, name, "counter", "What its store has failed at.");
+	prometheus_family(p, name, "counter", "I/O at which its store has failed.");
 	for (unsigned i = 0; i < rows->n_namespaces; i++) {
 		const struct ns_row *row = &rows->namespaces[i];
 

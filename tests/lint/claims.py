@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Pages say what is so: the locks of docs/ARCHITECTURE.md, the packages of docs/SETUP.md, the words that an
-option takes, in its help as in its manual page, and the keys of the JSON of rblk status."""
+option takes, in its help as in its manual page, the keys of the JSON of rblk status, and variables of the environment."""
 
 import os
 import re
@@ -19,6 +19,8 @@ CONTROL = "debian/control"
 PLACEHOLDER = re.compile(r'\{(?:\.name = )?"([a-z-]+)",[^{}]*?"((?:[a-zA-Z-]+\|)+[a-zA-Z-]+)"', re.S)
 STATUS_PAGE = "docs/man/rblk.8.scd"
 STATUS_FOLDERS = ("nbd_bridge/control/", "initiator/", "transport/wire/")
+VARIABLE = re.compile(r"\b(?:RBLKD?|SOFTRDMA)_[A-Z_]+\b")
+FOR_TESTS = {"RBLKD_BOOT_ID_FILE", "RBLK_JOURNAL_SOCKET", "RBLK_PLUGINS"}
 MANUALS = {"tools/rblk/": "docs/man/rblk.8.scd", "tools/rblkctl/": "docs/man/rblkctl.8.scd",
            "target/operations/": "docs/man/rblkd.8.scd"}
 
@@ -79,12 +81,25 @@ def key_faults():
         yield f"{STATUS_PAGE}: few keys are found"
 
 
+def variable_faults():
+    """Variables of the environment: those that the product reads, and those that a manual describes."""
+    product = [n for n in files(".c", ".h") if n.startswith((*PRODUCT, "softrdma/"))]
+    taken = {name for n in product for name in re.findall(r'getenv\("(\w+)"\)', read(n)) if VARIABLE.match(name)}
+    texts = {name for n in [*product, "softrdma/bin/softrdma"] for name in VARIABLE.findall(read(n))}
+    shown = {name for n in files(".scd") for name in re.findall(r"^\*((?:RBLKD?|SOFTRDMA)_[A-Z_]+)\*", read(n), re.M)}
+    listed = {name for n in files(".scd") for name in VARIABLE.findall(read(n))}
+    yield from (f"no manual describes {name}" for name in sorted(taken - listed - FOR_TESTS))
+    yield from (f"a manual describes {name}, which nothing reads" for name in sorted(shown - texts))
+    yield from (f"{name} is for tests no more" for name in sorted(FOR_TESTS - taken))
+
+
 def main():
     tap = Tap()
     tap.check("each lock is in the list of locks", list(lock_faults()))
     tap.check("each package is in the list of packages", list(package_faults()))
     tap.check("an option takes the same words in its help and in its page", list(word_faults()))
     tap.check("each key of rblk status in its page is there", list(key_faults()))
+    tap.check("manuals describe each variable of the environment", list(variable_faults()))
     tap.check("there are such options", [] if len(list(option_words())) > 5 else ["few are found"])
     tap.finish()
 

@@ -29,6 +29,7 @@
 #include "target/engine/parse.h"
 #include "target/engine/portal.h"
 #include "target/engine/queue_state.h"
+#include "target/engine/request_run.h"
 #include "target/engine/response.h"
 #include "transport/wire/strings.h"
 

@@ -4,6 +4,7 @@
 #include "target/association/fabrics.h"
 #include "target/command/commands.h"
 #include "target/engine/command_table.h"
+#include "transport/wire/fabrics.h"
 
 #define FABRICS_COMMANDS(X)                                                                        \
 	X(connect)                                                                                 \

@@ -49,6 +49,7 @@
 #include "target/association/controller.h"
 #include "target/association/fence.h"
 #include "target/engine/portal.h"
+#include "target/engine/request.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -13,7 +13,10 @@
 #include "target/engine/aging.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
+#include "target/engine/request.h"
+#include "target/engine/request_run.h"
 #include "target/export/guard/aged.h"
 #include "transport/wire/strings.h"
 
@@ -111,11 +114,6 @@ void aging_init(struct poller *poller)
 {
 	list_init(&poller->fenced);
 	poller->aging.on_expiry = on_aging;
-}
-
-void aging_stop(struct poller *poller)
-{
-	loop_timer_stop(&poller->aging);
 }
 
 void aging_watch(struct poller *poller)

@@ -6,11 +6,15 @@
  */
 #pragma once
 
-#include "target/engine/request.h"
+#include <stdbool.h>
 
-/* Control, when it creates the poller; before it frees the poller. */
+#include "target/engine/request_state.h"
+
+struct poller;
+struct request;
+
+/* Control, when it makes the poller. */
 void aging_init(struct poller *poller);
-void aging_stop(struct poller *poller);
 /* A command that changes the medium goes to a store: it is looked at now and then. */
 void aging_watch(struct poller *poller);
 /* Whether the command must wait: an older association of its host is dying, or has an old write to

@@ -9,8 +9,9 @@
 
 #include "base/bits.h"
 #include "base/check.h"
-#include "target/engine/queue.h"
 #include "target/engine/capsule_text.h"
+#include "target/engine/capsules.h"
+#include "target/engine/target.h"
 
 enum {
 	DUMP_LINES = 2048, /* of all queues together; each queue has one anyway */

@@ -8,8 +8,15 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/bits.h"
-#include "target/engine/request.h"
+#include "target/engine/request_state.h"
+#include "target/export/guard/pass.h"
+#include "transport/wire/nvme.h"
+
+struct namespace;
+struct request;
 
 /* A queue serves Fabrics commands, and either admin or I/O commands. */
 enum command_set {

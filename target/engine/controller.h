@@ -11,8 +11,6 @@
 
 #include "target/engine/controller_events.h"
 #include "target/engine/fencing.h"
-#include "target/engine/queue.h"
-#include "target/engine/request.h"
 #include "target/engine/target.h"
 #include "target/engine/uses.h"
 #include "target/export/health/event_log.h"

@@ -5,7 +5,14 @@
  */
 #pragma once
 
-#include "target/engine/controller.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Any poller, when it answers the command. The newest CONTROLLER_ERRORS entries stay. */
-void error_log_add(struct controller *controller, const struct request *r);
+#include "transport/wire/nvme.h"
+
+struct controller;
+
+/* Any poller, when it answers the command. The newest CONTROLLER_ERRORS entries stay. has_lba: the
+ * command has found its namespace. */
+void error_log_add(struct controller *controller, uint16_t qid, const struct nvme_sqe *sqe,
+		   enum nvme_status status, bool has_lba);

@@ -2,6 +2,7 @@
 /* See load.h. Nothing is counted for it on the data path: it looks at each request and response. */
 #include "base/bits.h"
 #include "target/engine/load.h"
+#include "target/engine/poller.h"
 #include "target/engine/queue.h"
 #include "target/engine/response.h"
 

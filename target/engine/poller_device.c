@@ -22,9 +22,7 @@
 #include "target/engine/poller.h"
 #include "target/engine/poller_device.h"
 #include "target/engine/poller_memory.h"
-#include "target/engine/queue.h"
-#include "target/engine/response.h"
-#include "target/engine/request.h"
+#include "target/engine/target.h"
 #include "transport/cq.h"
 #include "transport/cq_poll.h"
 
@@ -160,7 +158,7 @@ static int make_device(struct poller *poller, struct device *device, struct doma
 			   (uint32_t)tuning->inline_data);
 	if (r < 0)
 		return say_cannot(poller->target, device, r, "a shared receive queue");
-	pd->ring.on_recv = request_on_recv;
+	pd->ring.on_recv = poller->on_recv;
 	return make_receives(pd, MIN(RECEIVES_STEP, n_recv), &pd->first_receives);
 }
 

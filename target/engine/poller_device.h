@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "base/bits.h"
+
 struct device;
 struct poller_device;
 struct target;
@@ -23,3 +25,11 @@ void poller_device_give_receives(struct poller_device *pd, unsigned n);
 void poller_device_stop(struct poller_device *pd);
 /* Control, once the share is stopped. Accepts a zeroed one. */
 void poller_device_free(struct poller_device *pd);
+
+/* Send-queue slots of a queue of n_entries. A response takes one slot or, with data, two. Up to 32
+ * commands can all send at once; of a longer queue, half. The 28 more are for chains: hosts answer
+ * 28 responses of a chain before its last one, the signaled one, completes. */
+static inline unsigned queue_send_depth(unsigned n_entries)
+{
+	return MAX(n_entries / 2, MIN(2 * n_entries, 64)) + 28;
+}

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "target/engine/poller.h"
 #include "target/engine/poller_memory.h"
+#include "target/engine/target.h"
 
 enum {
 	ADMIN_BYTES = 256 * 1024, /* in addition to one transfer of full size */

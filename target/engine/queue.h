@@ -15,16 +15,14 @@
  */
 #pragma once
 
-#include "base/bits.h"
+#include "base/capture.h"
+#include "base/loop.h"
 #include "target/engine/poller.h"
-#include "target/engine/queue_path.h"
-#include "target/engine/sink.h"
+#include "target/export/guard/pass.h"
 #include "target/export/qos/line.h"
-#include "transport/capsule.h"
-#include "transport/cm.h"
+#include "target/export/stats.h"
+#include "transport/device.h"
 #include "transport/qp.h"
-
-struct controller;
 
 enum queue_state {
 	QUEUE_NEW,	 /* before `attach` arrives */
@@ -46,8 +44,15 @@ enum queue_access {
 	QUEUE_CONNECTED,   /* any command */
 };
 
+/* What is special about the responses of a queue: bits. */
+enum queue_answer {
+	QUEUE_NO_SQHD = 1, /* SQ flow control is off */
+	QUEUE_CAPTURED = 2,
+};
+
 struct queue {
-	/* Thread: never changes */
+	/* Thread: never changes. queue_create and queue_make_qp set it, and the association floor
+	 * its own connection and capsules. */
 	struct target *target;
 	struct poller *poller;
 	struct poller_device *pd;
@@ -56,24 +61,34 @@ struct queue {
 	const struct nvme_command *const *commands; /* by opcode: command_table.h */
 	unsigned n_entries;			    /* the most commands outstanding */
 	unsigned n_slots;			    /* send-queue slots for responses */
-	unsigned n_shared;	       /* its receives in the shared ring; 0: it has its own */
-	struct sinks sinks;	       /* iWARP only */
+	unsigned n_shared;	      /* its receives in the shared ring; 0: it has its own */
+	struct {		      /* iWARP only: sink.h */
+		struct domain domain; /* pd is NULL without a domain of its own */
+		struct mr memory;     /* of its poller, without remote rights */
+	} sinks;
 	uint32_t lkey;		       /* of its poller's memory */
 	struct capsule_ring *capsules; /* borrowed; the poller records its last capsules there */
 	struct guard_client guard_client;
 
-	/* Thread: poller */
+	/* Thread: poller. queue/ alone writes these, except where noted: */
 	struct list poller_node; /* poller->queues, while the queue pair is attached */
-	struct qp qp;
+	struct qp qp;		 /* request/ posts; queue/ attaches and drains */
 	enum queue_state state;
 	enum queue_access access;
-	struct controller *controller; /* NULL until Connect succeeded */
+	struct controller *controller; /* NULL until Connect succeeded, which sets it */
 	struct host *host;	       /* charged for its buffers: the controller's, or a guest */
-	uint16_t sqsize, sqhd;	       /* sqsize: 0's based, from Connect */
-	bool is_resuming;	       /* request_resume runs: its request passes the line */
-	unsigned n_busy;	       /* requests in use, and other users of the queue */
-	unsigned n_held;	       /* of them: AERs */
-	size_t buffer_bytes;	       /* of the poller's buffers that it holds */
+	unsigned n_busy;       /* requests in use, and other users: all add, queue_done_one ends */
+	struct buffer cqes;    /* without inline data: registered memory for responses */
+	struct subsystem_ref { /* of the snapshot seen last */
+		uint64_t generation;
+		const struct subsystem *subsystem;
+	} subsystem_ref;
+
+	/* Thread: poller. request/ alone writes these, except where noted: */
+	uint16_t sqsize, sqhd; /* sqsize: 0's based, from Connect */
+	bool is_resuming;      /* request_resume runs: its request passes the line */
+	unsigned n_held;       /* of n_busy: AERs; command/ counts them */
+	size_t buffer_bytes;   /* of the poller's buffers that it holds */
 	/* Behind the queue in its mapping; the lists have those that are free again */
 	struct request *requests, *free_requests;
 	struct response *responses, *free_responses;
@@ -84,21 +99,16 @@ struct queue {
 	struct list read_waiters; /* of struct request: for a slot and a READ credit */
 	struct list short_node;	  /* poller->short_queues: slot_waiters is not empty */
 	uint64_t credit_ns;	  /* while it is there: when slots last came back */
-	struct buffer cqes;	  /* without inline data: registered memory for responses */
-	struct subsystem_ref {	  /* of the snapshot seen last */
-		uint64_t generation;
-		const struct subsystem *subsystem;
-	} subsystem_ref;
-	struct flow_past past; /* its turns under rates */
+	struct flow_past past;	  /* its turns under rates */
 	struct queue_counters counters;
 
-	/* Messages to the poller, each sent once. */
+	/* queue/ alone sends these to the poller, each once. */
 	struct loop_msg attach, part, drain, abandon;
 	struct {
 		struct loop_msg msg;
 		const char *why; /* a constant */
 	} finish;
-	/* Messages to control, each sent once; connection.c sets their run. */
+	/* queue/ alone sends these to control, each once; connection.c sets their run. */
 	struct {
 		struct loop_msg msg;
 		int error; /* 0; or -errno: it cannot receive, and control drains it */
@@ -114,27 +124,25 @@ struct queue {
 		char what[128];
 	} broken; /* a defect of rblkd: queue_break */
 	struct loop_msg parted, abandoned, over;
-	void (*on_drain)(struct queue *queue); /* called on the poller; of the association floor */
-	_Atomic unsigned answer;	       /* enum queue_answer */
-	struct capture_stream stream;	       /* control sets it before `attach` */
-	struct io_stats io[STATS_CLASSES];     /* last: a read uses a third of these 11 KiB */
+	/* queue/ calls these on the poller. request/ sets the first two, the association floor
+	 * on_drain, before `attach`. */
+	void (*abort_waiting)(struct queue *queue); /* `drain`: ends requests in lists */
+	void (*abandon_lost)(struct queue *queue);  /* `abandon` */
+	void (*on_drain)(struct queue *queue);
+	_Atomic unsigned answer;	   /* enum queue_answer: queue_set_answer */
+	struct capture_stream stream;	   /* control sets it before `attach` */
+	struct io_stats io[STATS_CLASSES]; /* request/; last: a read uses a third of these 11 KiB */
 };
 
-/* ---- control ------------------------------------------------------------------------- */
-void queue_init(struct queue *queue); /* in queue_create */
-/* From here on the poller owns the queue. */
-void queue_attach(struct queue *queue);
-/* Commands in flight end, then the queue fails without a fault. why is a constant. */
-void queue_finish(struct queue *queue, const char *why);
-/* Moves it to QUEUE_PARTING, unless it has failed. */
-void queue_part(struct queue *queue);
-/* The queue starts nothing more. It is over when its commands and work requests are back. */
-void queue_drain(struct queue *queue);
-/* A defect keeps it from ending: see request_abandon_lost. `abandoned` answers, and is awaited. */
-void queue_abandon(struct queue *queue);
-
-/* ---- poller -------------------------------------------------------------------------- */
-/* It starts no command any more; those it has may still be under way. */
+/* Control or poller: sets or clears one bit. */
+static inline void queue_set_answer(struct queue *queue, enum queue_answer bit, bool is_on)
+{
+	if (is_on)
+		atomic_fetch_or(&queue->answer, bit);
+	else
+		atomic_fetch_and(&queue->answer, ~(unsigned)bit);
+}
+/* Poller. It starts no command any more; those it has may still be under way. */
 static inline bool queue_is_dying(const struct queue *queue)
 {
 	return queue->state >= QUEUE_DRAINING;

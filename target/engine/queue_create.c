@@ -5,11 +5,19 @@
 #include "base/check.h"
 #include "target/engine/capsules.h"
 #include "target/engine/command_table.h"
+#include "target/engine/poller.h"
 #include "target/engine/poller_device.h"
+#include "target/engine/queue.h"
+#include "target/engine/queue_control.h"
 #include "target/engine/queue_create.h"
 #include "target/engine/request.h"
+#include "target/engine/request_abort.h"
+#include "target/engine/request_resume.h"
+#include "target/engine/request_run.h"
 #include "target/engine/request_turn.h"
 #include "target/engine/response.h"
+#include "target/engine/sink.h"
+#include "target/engine/target.h"
 
 enum {
 	ADMIN_SPARE_RECV = 1,
@@ -72,7 +80,19 @@ int queue_make_qp(struct queue *queue, struct rdma_cm_id *id, unsigned max_reads
 	queue->n_shared = is_shared ? queue->n_entries : 0;
 	r = qp_init(&queue->qp, id, &config);
 	queue->qp.max_reads = max_reads;
+	queue->qp.on_credit = request_on_credit;
+	queue->qp.own_ring.on_recv = request_on_recv;
 	return r;
+}
+
+static void init_requests(struct queue *queue)
+{
+	list_init(&queue->slot_waiters);
+	list_init(&queue->read_waiters);
+	list_init(&queue->short_node);
+	queue->abort_waiting = request_abort_waiting;
+	queue->abandon_lost = request_abandon_lost;
+	request_turn_init(queue);
 }
 
 struct queue *queue_create(struct poller *poller, const struct device *device, uint16_t qid,
@@ -91,7 +111,7 @@ struct queue *queue_create(struct poller *poller, const struct device *device, u
 	queue->qid = qid;
 	queue->commands = command_table(qid ? COMMANDS_IO : COMMANDS_ADMIN);
 	queue_init(queue);
-	request_turn_init(queue);
+	init_requests(queue);
 	return queue;
 }
 

@@ -2,7 +2,12 @@
 /* Creates and frees queues (queue.h). Control thread. */
 #pragma once
 
-#include "target/engine/queue.h"
+#include <stdint.h>
+
+struct device;
+struct poller;
+struct queue;
+struct rdma_cm_id;
 
 /* In one mapping, with requests and responses for n_entries commands. NULL without memory. */
 struct queue *queue_create(struct poller *poller, const struct device *device, uint16_t qid,

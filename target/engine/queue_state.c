@@ -10,7 +10,9 @@
 #include "base/check.h"
 #include "base/states.h"
 #include "target/engine/capsules.h"
+#include "target/engine/poller.h"
 #include "target/engine/queue_state.h"
+#include "target/engine/target.h"
 
 #define TO(s) STATE_TO(QUEUE_##s)
 

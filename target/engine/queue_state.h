@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What queue_state.c does for queue.c alone, and queues on their way out; queue.h has the rest.
+ * The states of a queue, its failures, and queues on their way out; queue.h has the drawing.
  * Poller of the queue.
  *
  * While its host leaves for another rblkd, a queue stays connected without the stores:

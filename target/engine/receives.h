@@ -14,6 +14,7 @@
  */
 #pragma once
 
+#include "target/engine/poller.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 

@@ -1,39 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One command, from its capsule to its response; request.c has a drawing. Thread: the queue's
+/* One command, from its capsule to its response; request_run.c has a drawing. Thread: the queue's
  * poller. Requests belong to their queue and are reused. */
 #pragma once
 
 #include "target/store/whole.h"
 #include "target/export/guard/guard.h"
-#include "target/engine/poller.h"
+#include "target/engine/queue.h"
+#include "target/engine/request_state.h"
 #include "target/engine/timing.h"
 #include "transport/capsule.h"
 #include "transport/qp.h"
 
 struct nvme_command;
-struct queue;
-
-enum request_state {
-	REQUEST_FREE,
-	REQUEST_PARSE,	   /* checks the command and finds what it needs */
-	REQUEST_THROTTLED, /* in a line of throttle.c */
-	REQUEST_TAKE_BUFFER,
-	REQUEST_WAIT_BUFFER, /* arena->waiters */
-	REQUEST_READ_DATA,
-	REQUEST_WAIT_READ, /* queue->read_waiters */
-	REQUEST_READING,   /* the device fetches the host's data */
-	REQUEST_PARKED,	   /* guard->locals[].parked: another command has its range alone */
-	REQUEST_EXECUTE,
-	REQUEST_BACKEND, /* the backend has it */
-	REQUEST_TURN,	 /* in guard->turns, or it has its turn */
-	REQUEST_PAIR,	 /* first of a fused pair: waits for the second, or travels with it */
-	REQUEST_CONTROL, /* the control thread has it (Connect, Abort) */
-	REQUEST_HELD,	 /* an Asynchronous Event Request without an event */
-	REQUEST_RESPOND,
-	REQUEST_WAIT_SLOT, /* queue->slot_waiters */
-	REQUEST_FINISH,
-	REQUEST_GONE, /* not a state: the request is finished, do not touch it */
-};
 
 /* As the host sees it (the low bits of NVMe opcodes). */
 enum direction {
@@ -66,7 +44,7 @@ struct request {
 	struct timing timing;
 	struct capsule *capsule; /* its record in the queue's ring */
 
-	/* Zero for each new command, from here to is_fresh (request.c, clear). The booleans are
+	/* Zero for each new command, from here to is_fresh (request_run.c, clear). The booleans are
 	 * facts of the command, independent of its state and of each other. */
 	uint64_t result;				  /* dwords 0 and 1 of the response */
 	void *data;					  /* where the data is */
@@ -124,15 +102,14 @@ static inline uint32_t request_chunk(const struct request *r)
 	return r->n_chunk && r->n_chunk < left ? r->n_chunk : (uint32_t)left;
 }
 
-/* on_recv of shared and own rings. */
-void request_on_recv(struct recv *recv, struct qp *qp, const struct completion *c);
-/* Enters a state, and runs steps until the request has to wait or is finished. */
-void request_run(struct request *r, enum request_state next);
 /* Sets the status, for `return request_end(r, NVME_OK)` in an execute function. */
 static inline enum request_state request_end(struct request *r, enum nvme_status status)
 {
 	r->status = status;
 	return REQUEST_RESPOND;
 }
-
-/* In request_abort.c: */
+/* The command of this pass, which must be a command's (is_command). */
+static inline struct request *request_of_pass(struct pass *pass)
+{
+	return container_of(pass, struct request, pass);
+}

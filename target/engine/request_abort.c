@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "target/engine/pair.h"
+#include "target/engine/queue.h"
+#include "target/engine/request.h"
 #include "target/engine/request_abort.h"
+#include "target/engine/request_run.h"
 #include "target/engine/throttle.h"
 #include "target/export/guard/guard.h"
 

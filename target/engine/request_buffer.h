@@ -3,6 +3,7 @@
  * queue. */
 #pragma once
 
+#include "target/engine/poller.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 

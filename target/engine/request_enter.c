@@ -2,6 +2,7 @@
 /* See request_enter.h. */
 #include "base/bits.h"
 #include "target/engine/aging.h"
+#include "target/engine/request.h"
 #include "target/engine/request_enter.h"
 #include "target/engine/request_settle.h"
 #include "target/export/guard/guard.h"

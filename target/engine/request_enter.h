@@ -2,7 +2,9 @@
 /* A command enters its namespace: admission by the guard (export/guard). Poller of the queue. */
 #pragma once
 
-#include "target/engine/request.h"
+#include "target/engine/request_state.h"
+
+struct request;
 
 /* Just before the command touches the medium. GONE: it is admitted. Otherwise the state to return:
  * PARKED; or RESPOND, because the command is aborted or the guard refuses it. */

@@ -2,9 +2,12 @@
 /* The namespace of a command: its use, and the command's range there. Poller of the queue. */
 #pragma once
 
+#include "base/counter.h"
+#include "target/engine/poller.h"
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 #include "target/export/guard/guard.h"
+#include "target/export/namespace.h"
 
 /* Counts one use of the namespace, whose memory lives at least until the use ends. Returns the
  * counters, for namespace_give. */

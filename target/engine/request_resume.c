@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See request_resume.h. */
+#include "target/engine/poller.h"
+#include "target/engine/queue_state.h"
 #include "target/engine/request_buffer.h"
 #include "target/engine/request_resume.h"
+#include "target/engine/request_run.h"
 #include "target/engine/response.h"
 #include "target/engine/throttle.h"
 
@@ -68,13 +71,14 @@ static void on_rates(struct loop_timer *timer)
 
 void request_resume_init(struct poller *poller)
 {
+	list_init(&poller->throttled);
 	poller->resume.run = on_buffers;
 	poller->throttle.on_expiry = on_rates;
 }
 
 /* ---- slots and READ credits ----------------------------------------------------------------- */
 
-void request_resume(struct queue *queue)
+static void resume(struct queue *queue)
 {
 	struct list *node;
 
@@ -94,4 +98,15 @@ void request_resume(struct queue *queue)
 	queue->is_resuming = false;
 	if (list_is_empty(&queue->slot_waiters))
 		list_remove(&queue->short_node);
+}
+
+void request_on_credit(struct qp *qp)
+{
+	struct queue *queue = qp->context;
+
+	resume(queue);
+	if (queue->state == QUEUE_FINISHING || queue->state == QUEUE_PARTING) {
+		queue->n_busy++;
+		queue_done_one(queue);
+	}
 }

@@ -7,10 +7,10 @@
 #pragma once
 
 struct poller;
-struct queue;
+struct qp;
 
 /* Control, when it makes the poller: sets what runs when a buffer comes back, and when a rate
  * permits more. */
 void request_resume_init(struct poller *poller);
-/* Slots or READ credits of the queue came back. */
-void request_resume(struct queue *queue);
+/* on_credit of the queue's queue pair: slots or READ credits came back. */
+void request_on_credit(struct qp *qp);

@@ -6,8 +6,11 @@
 
 #include "base/check.h"
 #include "target/engine/controller.h"
+#include "target/engine/poller.h"
 #include "target/engine/queue.h"
+#include "target/engine/request.h"
 #include "target/engine/request_abort.h"
+#include "target/engine/request_run.h"
 #include "target/engine/request_turn.h"
 #include "target/engine/stall.h"
 #include "target/export/guard/guard_adopt.h"

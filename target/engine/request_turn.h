@@ -5,15 +5,15 @@
  */
 #pragma once
 
-#include "target/engine/request.h"
+#include <stdbool.h>
 
+#include "target/engine/request_state.h"
+#include "transport/wire/nvme.h"
+
+struct pass;
 struct queue;
-
-/* The command of this pass, which must be a command's (is_command). */
-static inline struct request *request_of_pass(struct pass *pass)
-{
-	return container_of(pass, struct request, pass);
-}
+struct request;
+struct target;
 
 /* Control, when it creates the queue and has chosen the poller. */
 void request_turn_init(struct queue *queue);

@@ -12,9 +12,12 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/probe.h"
-#include "target/engine/request_namespace.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
 #include "target/engine/request.h"
+#include "target/engine/request_namespace.h"
 #include "target/engine/response.h"
+#include "target/engine/response_stats.h"
 #include "target/export/guard/guard.h"
 #include "transport/qp_post.h"
 
@@ -71,7 +74,7 @@ static void free_sent(struct response *response)
 static NOINLINE void give_back(struct response *response)
 {
 	if (response->timed_from)
-		timing_sent(response);
+		response_stats_sent(response);
 	buffer_give(response->queue->poller, &response->buffer);
 	pass_leave(&response->pass);
 	if (whole_is_many(response->hold)) {
@@ -163,7 +166,7 @@ void response_post(struct request *r, bool has_data)
 {
 	struct response *response = take_free(r->queue);
 
-	timing_answered(r);
+	response_stats_answered(r);
 	if (UNLIKELY(atomic_load_explicit(&r->queue->answer, memory_order_relaxed)))
 		build_special(r, response->cqe);
 	else

@@ -24,21 +24,6 @@ struct response {
 
 static_assert(sizeof(struct nvme_cqe) <= QP_INLINE_MAX, "responses may be inline");
 
-/* What is special about the responses of a queue: bits. */
-enum queue_answer {
-	QUEUE_NO_SQHD = 1, /* SQ flow control is off */
-	QUEUE_CAPTURED = 2,
-};
-
-/* Control or poller: sets or clears one bit. */
-static inline void queue_set_answer(struct queue *queue, enum queue_answer bit, bool is_on)
-{
-	if (is_on)
-		atomic_fetch_or(&queue->answer, bit);
-	else
-		atomic_fetch_and(&queue->answer, ~(unsigned)bit);
-}
-
 /* Whether data precedes the response. */
 static inline bool response_has_data(const struct request *r)
 {
@@ -51,11 +36,3 @@ static inline unsigned response_n_slots(const struct request *r)
 }
 /* The caller has checked for free slots. With data, takes over buffer and namespace. */
 void response_post(struct request *r, bool has_data);
-
-/* Send-queue slots of a queue of n_entries. A response takes one slot or, with data, two. Up to 32
- * commands can all send at once; of a longer queue, half. The 28 more are for chains: hosts answer
- * 28 responses of a chain before its last one, the signaled one, completes. */
-static inline unsigned queue_send_depth(unsigned n_entries)
-{
-	return MAX(n_entries / 2, MIN(2 * n_entries, 64)) + 28;
-}

@@ -4,8 +4,8 @@
 
 #include "target/engine/poller.h"
 #include "target/engine/queue.h"
-#include "target/engine/request.h"
 #include "target/engine/sink.h"
+#include "target/engine/target.h"
 
 enum {
 	FAILURES_BURST = 5,
@@ -58,22 +58,16 @@ void sinks_close(struct queue *queue)
 	domain_close(&queue->sinks.domain);
 }
 
-int sink_open(struct request *r, struct sge *sge)
+int sink_open(struct queue *queue, struct sge *sge, struct mr *sink)
 {
-	struct queue *queue = r->queue;
-	int error = mr_open(&queue->sinks.domain, sge->addr, sge->length, MR_SINK, &r->sink);
+	int error = mr_open(&queue->sinks.domain, sge->addr, sge->length, MR_SINK, sink);
 
 	if (error == 0) {
-		sge->lkey = r->sink.lkey;
+		sge->lkey = sink->lkey;
 		return 0;
 	}
 	if (log_limit_pass(&queue->poller->complaints, FAILURES_BURST))
 		log_warn("%s: cannot register %u bytes to fetch a host's data: %s",
 			 queue->pd->device->name, sge->length, strerror(-error));
 	return error;
-}
-
-void sink_close(struct request *r)
-{
-	mr_close(&r->sink);
 }

@@ -9,18 +9,10 @@
  */
 #pragma once
 
-#include "transport/device.h"
-
+struct domain;
+struct mr;
 struct queue;
-struct request;
 struct sge;
-
-/* The sinks of one queue. */
-struct sinks {
-	/* Thread: control creates and frees; its poller in between */
-	struct domain domain; /* pd is NULL without a domain of its own */
-	struct mr memory;     /* of its poller, without remote rights */
-};
 
 /* Control. Before the queue pair is created; sets queue->lkey. 0 or -errno (logged). */
 int sinks_open(struct queue *queue);
@@ -29,7 +21,6 @@ void sinks_close(struct queue *queue);
 /* The domain for the queue's queue pair. */
 struct domain *sinks_domain(struct queue *queue);
 
-/* Poller. Makes a key for the data of this READ, in sge->lkey. 0 or -errno (logged). */
-int sink_open(struct request *r, struct sge *sge);
-/* Poller. The READ has completed or was flushed; accepts a request without a key. */
-void sink_close(struct request *r);
+/* Poller. Makes a key for the data of a READ of the queue, in sge->lkey. The caller closes *sink
+ * when the READ has completed or was flushed. 0 or -errno (logged). */
+int sink_open(struct queue *queue, struct sge *sge, struct mr *sink);

@@ -10,7 +10,9 @@
 #include "target/engine/about.h"
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
-#include "target/engine/request_settle.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
+#include "target/engine/request_namespace.h"
 #include "target/engine/slow.h"
 #include "transport/wire/strings.h"
 

@@ -2,8 +2,10 @@
 /* The log of slow commands. */
 #pragma once
 
-#include "target/engine/request.h"
-#include "target/engine/target.h"
+#include <stdint.h>
+
+struct request;
+struct target;
 
 /* Control. Logs commands that take at least ns from now on; 0: none. */
 void slow_set(struct target *target, uint64_t ns);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See stall.h. */
 #include "base/clock.h"
+#include "target/engine/poller.h"
 #include "target/engine/queue_state.h"
 #include "target/engine/request_buffer.h"
 #include "target/engine/response.h"
 #include "target/engine/stall.h"
+#include "target/engine/target.h"
 
 enum {
 	STALL_S = 5,

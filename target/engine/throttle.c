@@ -10,9 +10,11 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
-#include "target/engine/request_settle.h"
-#include "target/engine/throttle.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
 #include "target/engine/receives.h"
+#include "target/engine/request_namespace.h"
+#include "target/engine/throttle.h"
 
 enum {
 	LIMITS = 2, /* of a command: its namespace's, its host's */

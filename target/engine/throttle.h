@@ -6,8 +6,9 @@
  */
 #pragma once
 
-#include "base/loop.h"
+#include <stdbool.h>
 
+struct list;
 struct poller;
 struct request;
 

@@ -9,9 +9,6 @@
 #include "base/ticks.h"
 #include "target/export/stats.h"
 
-struct request;
-struct response;
-
 static_assert(STATS_SAMPLE > 2, "timing_start samples the second command of each period");
 
 /* Where the time of one command goes; in ticks. */
@@ -41,8 +38,3 @@ static inline void timing_enter(struct timing *t, enum stats_stage next)
 	if (UNLIKELY(t->is_staged))
 		timing_next(t, next);
 }
-
-/* Poller, just before it posts the response. */
-void timing_answered(struct request *r);
-/* Poller. The data of a sampled Read was sent. */
-void timing_sent(struct response *response);

@@ -22,6 +22,8 @@
 #include "target/association/portal.h"
 #include "target/engine/capsules.h"
 #include "target/engine/poller.h"
+#include "target/engine/pollers.h"
+#include "target/engine/request_poller.h"
 #include "target/export/health/health.h"
 #include "target/export/state_file.h"
 #include "target/operations/change/apply_log.h"
@@ -357,7 +359,7 @@ static enum exit_code stand_by(struct daemon *d, int socket)
 	int r = target_prepare(&d->target);
 
 	if (r == 0)
-		r = pollers_start(&d->target);
+		r = request_pollers_start(&d->target);
 	if (r == 0) {
 		portals_prepare(&d->target);
 		d->successor.open = take_over;
@@ -377,7 +379,7 @@ static enum exit_code begin(struct daemon *d)
 
 	if (code != EXIT_OK)
 		return code;
-	r = pollers_start(target);
+	r = request_pollers_start(target);
 	if (r == 0)
 		r = offer(target);
 	if (r == 0)

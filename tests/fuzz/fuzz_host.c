@@ -25,6 +25,8 @@
 #include "target/command/admin/notice.h"
 #include "target/export/guard/guard_new.h"
 #include "target/engine/poller.h"
+#include "target/engine/pollers.h"
+#include "target/engine/request_poller.h"
 #include "target/association/connection.h"
 #include "target/operations/life.h"
 #include "tests/fuzz/fuzz_disk.h"
@@ -222,6 +224,7 @@ static void start(void)
 	env.target.config = &env.config; /* what poller_init reads */
 	env.target.n_pollers = 1;
 	check(poller_init(&env.poller, &env.target, 0) == 0);
+	request_poller_prepare(&env.poller);
 	/* atexit() handlers run in reverse: libcrypto must register its own first, so that the
 	 * workers that use it end before it does. */
 	check(OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CRYPTO_STRINGS, NULL) == 1);

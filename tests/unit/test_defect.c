@@ -17,6 +17,8 @@
 #include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/association/defect.h"
+#include "target/engine/request.h"
+#include "target/engine/request_run.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_wire.h"

@@ -15,6 +15,7 @@
 #include "target/association/controller.h"
 #include "target/engine/portal.h"
 #include "target/engine/queue_path.h"
+#include "target/engine/request.h"
 #include "target/export/guard/guard.h"
 #include "target/export/namespace.h"
 #include "target/operations/change/drain.h"

@@ -28,6 +28,8 @@
 #include "target/config/schema.h"
 #include "target/engine/poller.h"
 #include "target/engine/poller_device.h"
+#include "target/engine/pollers.h"
+#include "target/engine/request_poller.h"
 #include "target/operations/life.h"
 #include "tests/lib/free_port.h"
 
@@ -146,6 +148,7 @@ static void start_target(unsigned port)
 	check(conf_n_errors(sim.conf) == 0);
 	check(target_init(&sim.target, &parts) == 0);
 	check(poller_init(&sim.poller, &sim.target, 0) == 0);
+	request_poller_prepare(&sim.poller);
 	check(target_export(&sim.target, &(struct target_stock){0}, sim.conf) == 0);
 	check(target_listen(&sim.target) == 0);
 	check(portals_n_listening(&sim.target) == 1);

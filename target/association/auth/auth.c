@@ -31,6 +31,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
 #include "target/engine/queue_state.h"
+#include "target/engine/request_run.h"
 #include "target/store/pool.h"
 #include "transport/wire/strings.h"
 

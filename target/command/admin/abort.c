@@ -16,6 +16,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
 #include "target/engine/request_abort.h"
+#include "target/engine/request_run.h"
 
 static void on_answer(struct loop_msg *msg)
 {

@@ -10,6 +10,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/request_run.h"
 
 static const struct {
 	enum controller_event event;

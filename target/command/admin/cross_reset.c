@@ -16,6 +16,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/request_run.h"
 
 #define TO(s) STATE_TO(CROSS_RESET_##s)
 

@@ -16,6 +16,7 @@
 #include "target/engine/parse.h"
 #include "target/export/health/health.h"
 #include "target/engine/portal.h"
+#include "target/engine/queue_path.h"
 #include "target/export/health/record.h"
 
 static unsigned action_of(const struct request *r)

@@ -16,6 +16,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/host.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_path.h"
 
 enum {
 	HOST_BEHAVIOR_BYTES = 512,

@@ -17,6 +17,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_path.h"
 #include "target/export/ana.h"
 #include "target/export/health/health.h"
 #include "target/command/io/io.h"

@@ -21,6 +21,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/request_run.h"
 #include "target/store/map.h"
 
 enum {

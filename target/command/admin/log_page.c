@@ -20,6 +20,7 @@
 #include "target/command/io/resv_notice.h"
 #include "target/export/health/health.h"
 #include "target/engine/portal.h"
+#include "target/engine/queue_path.h"
 #include "target/export/health/smart.h"
 
 enum {

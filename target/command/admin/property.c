@@ -23,6 +23,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_path.h"
 #include "target/engine/queue_state.h"
 #include "target/engine/request_namespace.h"
 #include "target/export/io_errors.h"

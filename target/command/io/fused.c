@@ -20,6 +20,8 @@
 #include "base/check.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
+#include "target/engine/request.h"
+#include "target/engine/request_run.h"
 #include "target/engine/request_turn.h"
 
 enum {

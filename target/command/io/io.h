@@ -10,6 +10,7 @@
 #include "target/engine/controller.h"
 #include "target/engine/command_table.h"
 #include "target/engine/parse.h"
+#include "target/engine/queue_path.h"
 #include "target/engine/request_settle.h"
 #include "target/export/ana.h"
 

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 
 #include "target/command/io/lost_blocks.h"
+#include "target/engine/request.h"
+#include "target/engine/request_run.h"
 #include "target/engine/request_settle.h"
 #include "target/engine/request_turn.h"
 #include "target/export/bad_blocks.h"

@@ -26,6 +26,7 @@
 #include "target/engine/request_turn.h"
 #include "target/export/guard/reservation.h"
 #include "target/engine/host.h"
+#include "target/engine/request.h"
 #include "transport/wire/strings.h"
 
 enum {

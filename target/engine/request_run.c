@@ -43,23 +43,27 @@
 #include "base/check.h"
 #include "base/probe.h"
 #include "base/states.h"
+#include "target/engine/capsules.h"
 #include "target/engine/command_table.h"
 #include "target/engine/controller.h"
 #include "target/engine/error_log.h"
 #include "target/engine/host.h"
 #include "target/engine/pair.h"
 #include "target/engine/parse.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue.h"
+#include "target/engine/queue_path.h"
+#include "target/engine/queue_state.h"
+#include "target/engine/receives.h"
+#include "target/engine/request.h"
 #include "target/engine/request_buffer.h"
 #include "target/engine/request_enter.h"
 #include "target/engine/request_namespace.h"
-#include "target/engine/throttle.h"
-#include "target/engine/queue.h"
-#include "target/engine/queue_state.h"
-#include "target/engine/receives.h"
-#include "target/engine/stall.h"
-#include "target/engine/request.h"
+#include "target/engine/request_run.h"
 #include "target/engine/response.h"
-#include "target/engine/capsules.h"
+#include "target/engine/sink.h"
+#include "target/engine/stall.h"
+#include "target/engine/throttle.h"
 #include "target/export/guard/guard.h"
 #include "transport/qp_post.h"
 
@@ -363,7 +367,7 @@ static void on_read_done(struct work *work, const struct completion *c)
 
 static void on_sink_read_done(struct work *work, const struct completion *c)
 {
-	sink_close(container_of(work, struct request, read_work));
+	mr_close(&container_of(work, struct request, read_work)->sink);
 	on_read_done(work, c);
 }
 
@@ -382,7 +386,7 @@ static enum request_state post_read(struct request *r)
 	}
 	r->read_work.done = on_read_done;
 	if (UNLIKELY(r->queue->sinks.domain.pd != NULL)) {
-		if (sink_open(r, &sge) < 0)
+		if (sink_open(r->queue, &sge, &r->sink) < 0)
 			return request_end(r, NVME_INTERRUPTED);
 		r->read_work.done = on_sink_read_done;
 	}
@@ -514,7 +518,8 @@ STEP respond(struct request *r)
 			return REQUEST_FINISH;
 		counter_add(&queue->counters.n_errors, 1);
 		if (queue->controller)
-			error_log_add(queue->controller, r);
+			error_log_add(queue->controller, queue->qid, &r->sqe, r->status,
+				      r->ns != NULL);
 	}
 	response_post(r, has_data);
 	if (r->ns) /* else the response has it, with the data */

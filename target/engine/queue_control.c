@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See queue.h: what arrives at a queue as a whole. Messages of control, and callbacks of the queue
- * pair. queue_state.c has its states.
+ * See queue_control.h and queue.h: what arrives at a queue as a whole. Messages of control, and
+ * callbacks of the queue pair. queue_state.c has its states.
  *
  * A queue always ends the same way. Control sends `drain`. The poller starts nothing more, drops
  * requests that wait, and moves the queue pair to the error state. When every work request is back
@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "target/config/limits.h"
+#include "target/engine/poller.h"
+#include "target/engine/queue_control.h"
 #include "target/engine/queue_state.h"
-#include "target/engine/request.h"
-#include "target/engine/request_abort.h"
-#include "target/engine/request_resume.h"
-#include "target/engine/response.h"
+#include "target/engine/target.h"
 #include "transport/cq.h"
 
 /* ---- control ------------------------------------------------------------------------- */
@@ -37,9 +37,6 @@ void queue_init(struct queue *queue)
 	queue->part.run = part;
 	queue->drain.run = drain;
 	queue->abandon.run = abandon;
-	list_init(&queue->slot_waiters);
-	list_init(&queue->read_waiters);
-	list_init(&queue->short_node);
 	list_init(&queue->poller_node);
 }
 
@@ -95,17 +92,6 @@ static void on_drained(struct qp *qp)
 	queue_done_one(queue);
 }
 
-static void on_credit(struct qp *qp)
-{
-	struct queue *queue = qp->context;
-
-	request_resume(queue);
-	if (queue->state == QUEUE_FINISHING || queue->state == QUEUE_PARTING) {
-		queue->n_busy++;
-		queue_done_one(queue);
-	}
-}
-
 static_assert(QUEUE_DEPTH_MAX * sizeof(struct nvme_cqe) <= BLOCK_MIN,
 	      "the responses of the largest queue fit: queue_send_depth");
 
@@ -129,9 +115,6 @@ static void attach(struct loop_msg *msg)
 	qp->context = queue;
 	qp->on_broken = on_broken;
 	qp->on_drained = on_drained;
-	qp->on_credit = on_credit;
-	if (qp->own_ring.n_max)
-		qp->own_ring.on_recv = request_on_recv;
 	if (r == 0)
 		r = qp_attach(qp);
 	if (qp_is_attached(qp->state))
@@ -148,7 +131,7 @@ static void drain(struct loop_msg *msg)
 
 	queue_move(queue, QUEUE_DRAINING);
 	queue->n_busy++; /* until the end of this function */
-	request_abort_waiting(queue);
+	queue->abort_waiting(queue);
 	queue->on_drain(queue);
 	if (qp_is_attached(queue->qp.state))
 		qp_drain(&queue->qp);
@@ -163,7 +146,7 @@ static void abandon(struct loop_msg *msg)
 	struct queue *queue = container_of(msg, struct queue, abandon);
 
 	if (queue->state == QUEUE_DRAINED)
-		request_abandon_lost(queue);
+		queue->abandon_lost(queue);
 	loop_send(&queue->target->loop, &queue->abandoned);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pollers: creates, runs and stops their threads; see poller.h. poller_device.c has their shares of
- * each RDMA device, poller_memory.c their buffers.
+ * Pollers: creates, runs and stops their threads; see pollers.h. poller_device.c has their shares
+ * of each RDMA device, poller_memory.c their buffers.
  *
  * Life. pollers_start makes all of them before the first portal listens. pollers_stop runs when no
  * queue is left: the pollers stop polling, their threads end, and the control thread frees them.
@@ -18,14 +18,11 @@
 #include "base/cpus.h"
 #include "base/rcu.h"
 #include "base/ticks.h"
+#include "target/engine/poller.h"
 #include "target/engine/poller_device.h"
 #include "target/engine/poller_memory.h"
-#include "target/export/io_errors.h"
-#include "target/engine/aging.h"
-#include "target/engine/controller.h"
-#include "target/engine/poller.h"
-#include "target/engine/request_resume.h"
-#include "target/engine/stall.h"
+#include "target/engine/pollers.h"
+#include "target/engine/target.h"
 #include "target/store/thread.h"
 
 enum {
@@ -60,7 +57,7 @@ static void on_stop(struct loop_msg *msg)
 	for (unsigned i = 0; i < DEVICE_MAX; i++)
 		poller_device_stop(&poller->devices[i]);
 	loop_timer_stop(&poller->stall);
-	aging_stop(poller);
+	loop_timer_stop(&poller->aging);
 	loop_timer_stop(&poller->throttle);
 	loop_stop(&poller->loop);
 }
@@ -79,28 +76,24 @@ int poller_init(struct poller *poller, struct target *target, unsigned index)
 	*poller = (struct poller){.target = target, .index = index, .stop = {.run = on_stop}};
 	capture_init(&poller->capture, ns_between_ticks);
 	list_init(&poller->queues);
-	list_init(&poller->throttled);
-	list_init(&poller->short_queues);
-	request_resume_init(poller);
-	stall_init(poller);
 	r = loop_init(&poller->loop, target->config->tuning.spin, &rcu_hooks);
 	loop_rest(&poller->loop, true);
-	aging_init(poller);
 	if (r == 0)
 		r = poller_make_memory(poller);
 	if (r == 0)
 		r = backend_thread_new(&poller->loop, index, BACKEND_DEPTH, &poller->backends);
-	if (r == 0)
-		backend_thread_watch(poller->backends, stall_on_stuck, poller);
 	return r;
 }
 
-static int poller_start(struct poller *poller, struct target *target, unsigned index)
+static int poller_start(struct poller *poller, struct target *target, unsigned index,
+			void (*prepare)(struct poller *poller))
 {
 	int r = poller_init(poller, target, index);
 
-	if (r == 0)
-		r = -pthread_create(&poller->thread, NULL, run, poller);
+	if (r < 0)
+		return r;
+	prepare(poller);
+	r = -pthread_create(&poller->thread, NULL, run, poller);
 	poller->has_thread = r == 0;
 	return r;
 }
@@ -114,27 +107,8 @@ static unsigned choose_n_pollers(const struct config_tuning *tuning)
 	return MAX(1, MIN(n_cores, (unsigned)POLLERS_MAX));
 }
 
-/* The NQN of the host whose I/O failed. */
-static const char *find_host(struct backend_io *io)
+int pollers_start(struct target *target, void (*prepare)(struct poller *poller))
 {
-	const struct controller *controller = NULL;
-
-	switch (io->purpose) {
-	case BACKEND_FOR_COMMAND:
-		controller = container_of(io, struct request, io)->queue->controller;
-		break;
-	case BACKEND_FOR_SHUTDOWN:
-		controller = container_of(io, struct controller, flush);
-		break;
-	case BACKEND_FOR_END:
-		break;
-	}
-	return controller ? controller->hostnqn : "";
-}
-
-int pollers_start(struct target *target)
-{
-	io_errors_find_hosts(find_host);
 	target->n_pollers = choose_n_pollers(&target->config->tuning);
 	target->pollers = aligned_alloc(64,
 					align_up(target->n_pollers * sizeof(struct poller), 64));
@@ -142,7 +116,7 @@ int pollers_start(struct target *target)
 		return log_errno(-ENOMEM, "cannot make the pollers");
 	memset(target->pollers, 0, target->n_pollers * sizeof(struct poller));
 	for (unsigned i = 0; i < target->n_pollers; i++) {
-		int r = poller_start(&target->pollers[i], target, i);
+		int r = poller_start(&target->pollers[i], target, i, prepare);
 
 		if (r < 0)
 			return log_errno(r, "cannot start poller %u", i);

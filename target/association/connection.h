@@ -16,6 +16,8 @@
 
 #include "base/bits.h"
 #include "target/association/connection_impl.h"
+#include "transport/capsule.h"
+#include "transport/cm.h"
 
 /* All of these: control thread. */
 

@@ -82,12 +82,3 @@ struct conf_schema {
 };
 
 struct conf; /* one reading of a file: its text, for the caret lines, and its errors */
-
-/* The same for a text in memory; messages call it name. */
-int conf_read_text(const char *name, const char *text, size_t n, const struct conf_schema *schema,
-		   void *into, FILE *out, struct conf **ret_conf);
-void conf_free(struct conf *conf);
-
-/* As conf_read_text, but owns text from here on. NULL: there is no text; *into is zeroed. */
-int conf_read_owned(const char *name, char *text, size_t n, const struct conf_schema *schema,
-		    void *into, FILE *out, struct conf **ret_conf);

@@ -7,6 +7,7 @@
 #include "base/conf.h"
 #include "base/conf_file.h"
 #include "base/conf_node.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 
 /* Bounded: loads one byte more than is allowed at most, and the parser rejects a longer text. */

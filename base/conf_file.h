@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loads the text of a file, which conf.c then reads; see conf.h. */
+/* Loads the text of a file, which conf_read.c then reads; see conf.h. */
 #pragma once
 
 #include <stdio.h>

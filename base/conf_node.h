@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tree of a configuration file, internal to base/conf*. conf_file.c loads the text, conf.c
+ * The tree of a configuration file, internal to base/conf*. conf_file.c loads the text, conf_read.c
  * builds the tree from its YAML, conf_schema.c reads the tree into structs, conf_report.c prints
  * the mistakes that they find. The struct conf owns all nodes.
  */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/output.h"
 #include "target/config/config.h"

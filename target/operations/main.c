@@ -15,6 +15,7 @@
 #include "base/args.h"
 #include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/conf_read.h"
 #include "base/fatal.h"
 #include "base/fd_limit.h"
 #include "base/output.h"

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/log.h"
 #include "base/ticks.h"

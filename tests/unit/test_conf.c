@@ -21,6 +21,7 @@
 #include "base/conf.h"
 #include "base/conf_file.h"
 #include "base/conf_guess.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/conf_schema.h"
 

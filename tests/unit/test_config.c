@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/conf_read.h"
 #include "target/config/store.h"
 #include "target/export/ana.h"
 #include "base/spin.h"

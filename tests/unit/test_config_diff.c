@@ -7,6 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "target/config/diff.h"
 #include "target/config/schema.h"

@@ -18,6 +18,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/random.h"
 #include "base/ticks.h"

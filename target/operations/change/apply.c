@@ -25,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/cleanup.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/rcu.h"
 #include "base/units.h"

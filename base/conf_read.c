@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/conf.h"
 #include "base/conf_node.h"
+#include "base/conf_read.h"
 #include "base/conf_report.h"
 #include "base/conf_schema.h"
 

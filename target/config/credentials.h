@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "target/config/config.h"
+#include "target/config/target_config.h"
 #include "transport/auth_key.h"
 
 struct credentials {

@@ -6,8 +6,8 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "base/conf_report.h"
-#include "target/config/config.h"
 #include "target/config/store.h"
+#include "target/config/target_config.h"
 #include "target/store/backends.h"
 
 /* Where the struct of backend i begins, in config_namespace.own. */

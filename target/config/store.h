@@ -4,7 +4,14 @@
 
 #include <stdint.h>
 
-#include "target/config/config.h"
+#include "target/config/target_config.h"
+
+struct backend_config;
+struct backend_ops;
+
+enum {
+	CONFIG_STORE_KEYS_MAX = BACKENDS_MAX + BACKENDS_OWN_KEYS,
+};
 
 /* Before main: the keys of the stores in a namespace, the kinds first and then those that backends
  * have of their own. Returns how many. */

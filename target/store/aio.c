@@ -44,7 +44,6 @@
 #include "target/store/aio.h"
 #include "target/store/pool.h"
 #include "target/store/step.h"
-#include "target/store/thread.h"
 
 enum {
 	BATCH = 64,

@@ -23,7 +23,6 @@
 #include "base/check.h"
 #include "target/store/pool.h"
 #include "target/store/step.h"
-#include "target/store/thread.h"
 
 enum {
 	N_MAX = 32,

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "target/store/step.h"
-#include "target/store/thread.h"
 
 void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)
 {

@@ -30,6 +30,7 @@
 #include "base/rpc_server.h"
 #include "base/units.h"
 #include "initiator/control/volume.h"
+#include "nbd_bridge/control/bridge.h"
 #include "nbd_bridge/control/bridge_internal.h"
 #include "nbd_bridge/control/bridge_path.h"
 #include "nbd_bridge/control/bridge_rpc.h"

@@ -2,46 +2,7 @@
 /* The volume process: one attached namespace, its workers and its front ends. */
 #pragma once
 
-#include "initiator/control/volume.h"
-#include "nbd_bridge/control/frontend.h"
-
-enum {
-	BRIDGE_METRICS_PORT = 9808, /* if the address has none */
-};
-
-enum bridge_frontend {
-	BRIDGE_FRONTEND_AUTO,	/* the kernel's device where available, and the sockets */
-	BRIDGE_FRONTEND_NBD,	/* the same, but without the device it is an error */
-	BRIDGE_FRONTEND_SOCKET, /* the sockets only */
-};
-
-/* How a volume that is ready can be used; all borrowed, for the time of the call. */
-struct bridge_ready {
-	const char *device; /* "/dev/nbd0", or "" */
-	const char *uri;    /* "nbd+unix:///NAME?socket=PATH", or "" */
-	const char *note;   /* a note for the user, or "" */
-	const struct volume_info *info;
-};
-
-struct bridge_config {
-	struct volume_config volume;
-	const char *name;	  /* of the volume on this machine, and of the NBD export */
-	const char *control_path; /* unix socket for rblk list, status, detach; NULL: none */
-	const char *lock_path;	  /* file that is locked while it is created; NULL: none */
-	struct frontend_socket_config sockets;
-	const char *metrics; /* where Prometheus reads them, as given; NULL: nowhere */
-	union addr metrics_address;
-	struct frontend_kernel_config kernel;
-	enum bridge_frontend frontend;
-	unsigned max_connections;
-	bool has_fixed_queues; /* a queue and a thread for each connection, up to volume.n_queues */
-	bool is_read_only;
-	void (*on_ready)(void *context, const struct bridge_ready *ready);
-	void *context;
-};
-
-/* The options of rblk attach that this is made of: an object of texts, the caller's. */
-struct json_object;
+#include "nbd_bridge/control/bridge_options.h"
 
 /* Connects, serves until SIGTERM, SIGINT or a `detach` call, closes. Returns an exit code, with
  * *error filled unless it is EXIT_OK. Called once, before any other thread exists. */

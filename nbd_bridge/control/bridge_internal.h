@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/rpc.h"
-#include "nbd_bridge/control/bridge.h"
+#include "nbd_bridge/control/bridge_options.h"
 #include "nbd_bridge/control/pool.h"
 
 enum bridge_state {

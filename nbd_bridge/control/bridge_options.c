@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "base/json.h"
-#include "nbd_bridge/control/bridge.h"
 #include "nbd_bridge/control/bridge_options.h"
 
 static void put(struct json_object *o, const char *option, const char *value)

@@ -8,7 +8,9 @@
  */
 #pragma once
 
+#include "base/loop.h"
 #include "target/engine/request_turn.h"
+#include "target/export/guard/guard_impl.h"
 #include "target/export/guard/reservation.h"
 
 enum resv_drop_state {

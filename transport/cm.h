@@ -44,7 +44,7 @@ struct cm_conn_ops {
 	void (*on_disconnected)(struct cm_conn *conn);
 };
 
-/* What the context of a CM id points to: the first member of the id's owner. */
+/* The target of a CM id's context: the first member of the id's owner. */
 struct cm_owner {
 	bool is_listener;
 };

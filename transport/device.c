@@ -304,7 +304,7 @@ static size_t pages_of(const void *base, size_t n_bytes)
 		       : 0;
 }
 
-/* What this process has registered. Thread: any */
+/* The bytes that this process has registered. Thread: any */
 static _Atomic size_t registered_bytes;
 
 int mr_open(const struct domain *domain, void *base, size_t n_bytes, enum mr_access access,

@@ -88,7 +88,7 @@ int domain_open(struct device *device, struct domain *domain);
 /* Accepts a zeroed one. */
 void domain_close(struct domain *domain);
 
-/* What a peer may do with registered memory. */
+/* The access of a peer to registered memory. */
 enum mr_access {
 	MR_LOCAL,	 /* the source of our WRITEs and SENDs, the sink of receives */
 	MR_SINK,	 /* the sink of our READs: MR_LOCAL, on iWARP also writable */

@@ -34,7 +34,7 @@ bool fabric_find_provider(char path[PATH_MAX], const char *self);
 /* Whether this program runs under the software provider. */
 bool fabric_is_soft(void);
 
-/* What this program uses, as its environment says. Any thread. */
+/* The fabric that this program uses, by its environment. Any thread. */
 enum fabric_kind {
 	FABRIC_DEVICES,
 	FABRIC_SOFT,	  /* the software provider within this machine */

@@ -3,7 +3,7 @@
  * Log page 0Ch: read in pieces of 4 KiB, without NSIDs, until our group is found. Control loop.
  *
  * The first piece is read without Retain Asynchronous Event: a change during the read raises the
- * event again, and the page is read again. What took several pieces is believed only if the change
+ * event again, and the page is read again. A page of several pieces is believed only if the change
  * count is the same afterwards; else, and if a later piece is refused because the page became
  * shorter, the page is read from its beginning. A failure is no reason to give up the path: its
  * state is then unknown, and the statuses of I/O decide.

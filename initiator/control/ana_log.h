@@ -14,8 +14,8 @@
 struct controller;
 
 enum {
-	/* Of 4 KiB, all attempts together: a page with more groups, or that does not stop changing,
-	 * is rejected. */
+	/* Reads of 4 KiB, all attempts together: a page with more groups, or that does not stop
+	 * changing, is rejected. */
 	ANA_LOG_READS_MAX = 64,
 };
 

@@ -2,10 +2,9 @@
 /*
  * Happy path: the request completes -> Get Log Page 04h, which lists the changed
  * namespaces and unmasks the notice -> if ours is among them, Identify (descriptors, then
- * namespace) -> ops->on_namespace -> the next request. Of ANA: Identify, for the group, then
- * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request. Of
- * persistent discovery: ops->on_discovery, which reads the log, and the next request.
- * Control loop.
+ * namespace) -> ops->on_namespace -> the next request. For ANA: Identify, for the group, then
+ * Get Log Page 0Ch (ana_log.c), which unmasks the notice -> ops->on_ana -> the next request. For
+ * persistent discovery: ops->on_discovery, which reads the log, and the next request. Control loop.
  *
  * A Persistent Internal Error is the target's wish for a new association, as when another process
  * takes over: the path is lost at once, and connects again.

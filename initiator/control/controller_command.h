@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What every part of an association uses: its states, its failure, its commands. Control loop only.
+ * Used by every part of an association: its states, its failure, its commands. Control loop only.
  * The parts above (setup, authentication, keep alive, events, log pages) call this file;
  * controller.c, which starts and stops them, calls the parts.
  */

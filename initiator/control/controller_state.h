@@ -47,7 +47,7 @@ enum controller_kind {
 	CONTROLLER_KIND_PERSISTENT_DISCOVERY, /* it stays, and notifies of changes */
 };
 
-/* What the owner has to know of an attempt that failed. */
+/* The cause of a failed attempt, as far as its owner has to know it. */
 enum controller_cause {
 	CAUSE_OTHER,
 	CAUSE_PERMANENT,  /* the target reports that a retry is pointless */

@@ -34,8 +34,8 @@ struct discover_result {
 int discovery_parse_header(const void *data, uint64_t *ret_genctr, unsigned *ret_n);
 /* 0, or -EPROTO for an entry that cannot be used (it is skipped). */
 int discovery_parse_entry(const void *data, struct discover_record *ret);
-/* Of an entry: the address of a portal of the subsystem, or of another discovery service; numeric,
- * over RDMA. False: it is neither, or its address is of no use. */
+/* Reads from an entry the address of a portal of the subsystem, or of another discovery service;
+ * numeric, over RDMA. False: it is neither, or its address is of no use. */
 bool discovery_portal(const struct discover_record *record, const char *subnqn,
 		      union addr *ret_address);
 bool discovery_referral(const struct discover_record *record, union addr *ret_address);

@@ -7,8 +7,8 @@
  *    |                  v             v
  *    +----------------- RESETTING <---+             any -> ENDING
  *
- * LIVE: the log is read (discovery_read.c); after each event (async_event.c) it is read again. What
- * it had stays known while the service is away.
+ * LIVE: the log is read (discovery_read.c); after each event (async_event.c) it is read again. Its
+ * last contents stay known while the service is away.
  *
  * Failures: whatever it is, the association is taken apart, and the next attempt follows as that of
  * a path does (attempt.h): at once, then after ever longer delays up to the volume's

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One persistent discovery controller: an address, the association with it, what its log has of one
- * subsystem, and when to try again. What that means for the paths of the volume is decided above
- * (volume_discovery.c). Control loop only; see discovery_service.c.
+ * subsystem, and when to try again. volume_discovery.c decides what follows for the paths of the
+ * volume. Control loop only; see discovery_service.c.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ enum discovery_reading {
 	READING_OLD_LOG, /* it has changed since the read began: once more */
 };
 
-/* What a service notifies its owner of. None may free it from inside, but on_ended. */
+/* Notices of a service to its owner. None may free it from inside, but on_ended. */
 struct discovery_service_ops {
 	/* Its log was read: has_log. */
 	void (*on_log)(struct discovery_service *service);

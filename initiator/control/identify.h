@@ -45,7 +45,7 @@ struct identify_namespace {
 	uint8_t nguid[16], eui64[8];
 };
 
-/* What a namespace is, for ever: compared at each reconnect. All zero: not given. */
+/* The lasting identity of a namespace: compared at each reconnect. All zero: not given. */
 struct identify_ids {
 	uint8_t uuid[16], nguid[16], eui64[8];
 };

@@ -11,10 +11,10 @@
 /* Whether blocks from slba on are allocated; n_blocks > 0. Without done and context. */
 struct admin_command lba_status_ask(uint32_t nsid, uint64_t slba, uint64_t n_blocks);
 /*
- * What data, ADMIN_DATA_BYTES, says of that range: writes 1 to n_max runs in order, from slba on
- * and within the range, with lengths in blocks, and returns how many. A block counts as a hole only
- * if the answer covers it and excludes it. An answer that contradicts itself says nothing: all may
- * hold data.
+ * Reads data, ADMIN_DATA_BYTES, an answer about that range: writes 1 to n_max runs in order, from
+ * slba on and within the range, with lengths in blocks, and returns how many. A block counts as a
+ * hole only if the answer covers it and excludes it. An answer that contradicts itself says
+ * nothing: all may hold data.
  */
 unsigned lba_status_read(const void *data, uint64_t slba, uint64_t n_blocks,
 			 struct volume_run *runs, unsigned n_max);

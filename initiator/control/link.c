@@ -91,7 +91,7 @@ static void retry_later(struct lane *lane)
 
 	if (!link->down_since_ns)
 		link->down_since_ns = now;
-	/* What waits for proof must not fail while other queues can write. */
+	/* I/O that waits for proof must not fail while other queues can write. */
 	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n &&
 	    is_cut_off(lane->queue))
 		queue_set_mode(lane->queue, QUEUE_FAIL);
@@ -172,7 +172,7 @@ static void on_retry(struct loop_timer *timer)
 
 /* ---- making and unmaking ---- */
 
-/* Of the send queue, for an entry of the submission queue: SENDs linger (command.c); with
+/* The slots of the send queue for an entry of the submission queue: SENDs linger (command.c); with
  * windows so do binds, and a key may have to be invalidated. */
 static unsigned slots_per_entry(const struct lane *lane)
 {

@@ -32,7 +32,7 @@ int link_register_memory(struct lane *lane, struct error *error)
 	const struct slab *slab = &lane->queue->slab;
 	int r = slab_register(slab, &lane->keys, domain, slab_access(lane));
 
-	/* What lies beside the commands is for the target to read: Connect data, ranges. */
+	/* The target reads what lies beside the commands: Connect data, ranges. */
 	if (r == 0)
 		r = mr_open(domain, lane->table.memory, lane->table.memory_bytes, MR_REMOTE_READ,
 			    &lane->table.mr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a connected lane has registered: buffers, commands, windows. Control loop only. */
+/* The registrations of a connected lane: buffers, commands, windows. Control loop only. */
 #pragma once
 
 struct error;

@@ -32,7 +32,7 @@ void memories_deinit(struct volume_memories *memories);
  * with *error: some of it cannot be registered, and none is. */
 int memories_register(struct volume_memories *memories, unsigned path, const struct domain *domain,
 		      struct error *error);
-/* Control: all queue pairs of the association are gone. What is not registered is accepted. */
+/* Control: all queue pairs of the association are gone. Accepts memory that is not registered. */
 void memories_deregister(struct volume_memories *memories, unsigned path);
 /* Any thread: volume_memory_add and volume_memory_remove (volume.h). */
 int memories_add(struct volume_memories *memories, struct volume_memory *memory,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One path of a volume: a portal of the target, the association through it, and when to try again.
- * What that means for the volume is decided above (reconnect.c). Control loop only; see path.c.
+ * reconnect.c decides what follows for the volume. Control loop only; see path.c.
  */
 #pragma once
 

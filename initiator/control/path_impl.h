@@ -27,15 +27,15 @@ enum path_obstacle {
 	OBSTACLE_UNFIT,	 /* the association or its device gives less than what is in use */
 };
 
-/* What the administrator, or discovery, wants of it. Only forwards, but that one of discovery which
- * is lost while it leaves is kept. */
+/* The wish of the administrator, or of discovery. It moves only forwards, but that one of discovery
+ * which is lost while it leaves is kept. */
 enum path_wish {
 	PATH_WISH_KEEP,
 	PATH_WISH_LEAVE, /* I/O takes others if it can */
 	PATH_WISH_GO,	 /* no further attempt; it is freed when it is IDLE */
 };
 
-/* What a path notifies its volume of. None may free it from inside. */
+/* Notices of a path to its volume. None may free it from inside. */
 struct path_ops {
 	/* The association is there; 0: it becomes LIVE. -errno, with last_error: it goes. */
 	int (*on_association)(struct path *path);
@@ -77,7 +77,7 @@ struct path {
 	uint64_t n_answered; /* by lanes that are gone */
 	struct error last_error;
 	struct power_life life; /* of the last association whose target gave it */
-	/* What it had brought when its last association ended is covered by that Flush; UINT64_MAX:
+	/* That Flush covers what it had brought when its last association ended; UINT64_MAX:
 	 * that association is ending. See power.c. */
 	uint64_t covered_by;
 
@@ -105,7 +105,7 @@ enum link_state {
 	LINK_STOPPING, /* the I/O loop drains */
 };
 
-/* What a link notifies its path of. */
+/* Notices of a link to its path. */
 struct link_ops {
 	/* The association is lost with this link: everything has to go down. */
 	void (*on_lost)(struct path *path, const struct error *error);

@@ -4,9 +4,9 @@
  * breaks, and a new one is granted. But after a loss of power, writes that were acknowledged out of
  * a volatile cache are gone. The next Flush must not succeed as if they were safe.
  *
- * With several paths the others go on meanwhile. What counts is what the lost path acknowledged
- * before its last queue pair was gone (covered_by); no Flush by another path covers that. Two paths
- * to one target hear of the same loss; the second one finds that it was reported.
+ * With several paths the others go on meanwhile. A loss concerns writes that the lost path
+ * acknowledged before its last queue pair was gone (covered_by); no Flush by another path covers
+ * them. Two paths to one target hear of the same loss; the second one finds that it was reported.
  */
 #include <string.h>
 

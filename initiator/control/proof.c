@@ -2,10 +2,10 @@
 /*
  * Proof that a lost association is over. Control loop only.
  *
- * What was in flight when an association was lost may still be at work in the target: in a receive
- * queue, in a disk that hangs. Sent again too early, a write could be acknowledged, be followed by
- * a newer one, and then land for a second time. So changes keep their buffers and ranges in the
- * queues (io/io_fencing.c) until one of these holds:
+ * I/O that was in flight when an association was lost may still be at work in the target: in a
+ * receive queue, in a disk that hangs. Sent again too early, a write could be acknowledged, be
+ * followed by a newer one, and then land for a second time. So changes keep their buffers and
+ * ranges in the queues (io/io_fencing.c) until one of these holds:
  *
  *   Cross-Controller Reset   a live controller, of whichever path, answers that the old one has no
  *                            command left (TP 8028): at once, or by log page 1Eh
@@ -383,7 +383,7 @@ static bool is_helpless(const struct path *path, const struct predecessor *p)
 	return !p->subject.ciu || !path->controller.id.uniquifier;
 }
 
-/* What the new association of the path says without a question. */
+/* Takes what the new association of the path tells without a question. */
 static void consider(struct path *path, struct predecessor *p)
 {
 	struct volume *volume = path->volume;

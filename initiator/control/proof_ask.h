@@ -14,5 +14,5 @@ typedef void proof_done(struct controller *c, enum proof_word word);
 void proof_ask_reset(struct controller *c, const struct proof_subject *subject, proof_done *done);
 /* Log page 1Eh; removes what is complete. */
 void proof_ask_log(struct controller *c, const struct proof_subject *subject, proof_done *done);
-/* What has to be proven of c when it is lost. */
+/* Fills in what has to be proven of c when it is lost. */
 void proof_subject_of(const struct controller *c, struct proof_subject *ret_subject);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a controller answers about another one of its host that was reset (TP 8028). Pure. */
+/* A controller's answers about another one of its host that was reset (TP 8028). Pure. */
 #pragma once
 
 #include <stddef.h>

@@ -17,7 +17,7 @@ static enum fencing_state state_of(const struct volume *volume, const struct pre
 	return proof_has_time(p) ? FENCING_HOLDS : FENCING_UNKNOWN;
 }
 
-/* Of several the one that may last longest; they are in this order. */
+/* Takes the one of several that may last longest; they are in this order. */
 static void look_at(const struct volume *volume, const struct predecessor *p,
 		    struct volume_fencing *fencing)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is known of lost associations, for status: see proof.c, which finds it out. Control loop. */
+/* The knowledge of lost associations, for status: see proof.c, which finds it out. Control loop. */
 #pragma once
 
 struct volume;

@@ -250,7 +250,7 @@ static struct path *path_after(const struct volume *volume, const struct path *p
 	return NULL;
 }
 
-/* The path could not open the volume: again, or the next one. What is told is the first one's. */
+/* The path could not open the volume: again, or the next one. Report the first path's error. */
 static void open_otherwise(struct path *path)
 {
 	struct volume *volume = path->volume;
@@ -276,7 +276,7 @@ static void open_otherwise(struct path *path)
 
 /* ---- what a path brings ---- */
 
-/* What makes a namespace another one than the one that was attached. */
+/* A difference that makes a namespace another one than that which was attached. */
 struct difference {
 	const char *is_another; /* of a path that was never live */
 	const char *has_changed;
@@ -307,7 +307,7 @@ static const struct difference *find_difference(const struct path *path)
 	return NULL;
 }
 
-/* Of a new association: while others are live it has their size; alone it may have grown. */
+/* Checks a new association: while others are live it has their size; alone it may have grown. */
 static const struct difference *find_other_size(const struct path *path)
 {
 	const struct volume *volume = path->volume;
@@ -417,7 +417,7 @@ static void set_flushes(struct path *path)
 			 path->phase == PATH_LIVE && volume_rank(path) != LANE_RANK_NONE);
 }
 
-/* What ANA says of the path, where it is not that all is well. */
+/* Logs the path's ANA state, unless all is well. */
 static void say_path(const struct path *path)
 {
 	unsigned state = path->controller.ana_state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What becomes of a volume when its paths come and go, and when to give up: the phases of a volume.
+ * The phases of a volume: how its paths come and go, and when to give up.
  * Control loop only.
  */
 #pragma once

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a front end asks of a volume. Data of its owner, which volume_open copies. Any thread.
+ * The configuration of a volume, by its front end. Data of its owner, which volume_open copies. Any
+ * thread.
  *
  * Each option that users give has a row in volume_option_table: the command line and --help of
  * rblk, the URI of librblk, the options in a volume's status and the completion are made of it.
@@ -39,7 +40,7 @@ struct volume_config {
 	/* Further portals of the subsystem, each another path. */
 	union addr others[VOLUME_PATHS_MAX - 1];
 	unsigned n_others;
-	/* Of each: the discovery controller that lists it; sa_family 0: a user names it. */
+	/* For each: the discovery controller that lists it; sa_family 0: a user names it. */
 	union addr others_found_at[VOLUME_PATHS_MAX - 1];
 	union addr found_by; /* the one that was asked first, and referred to the others of these */
 	bool finds_paths;    /* by persistent discovery, while it is open (volume_discovery.c) */

@@ -12,8 +12,8 @@
  * that is away says nothing, and its last log stays. A path that the user names stays; an address
  * that the user has removed does not come back before it was missing in the logs.
  *
- * What must not go now is looked at again after a while, and at the next log: the last path that
- * lives, and one whose end would leave writes without proof or Flush.
+ * A path that must not go now is looked at again after a while, and at the next log: the last path
+ * that lives, and one whose end would leave writes without proof or Flush.
  *
  * A volume neither fails nor waits because its discovery does.
  */
@@ -343,8 +343,8 @@ static const struct discovery_service_ops service_ops = {
 
 /* ---- first and last ---- */
 
-/* Of the paths with which it begins (find_paths.c). The referral may be gone before it is read
- * again, and then its service has to be there to end. */
+/* Starts the services of the paths with which it begins (find_paths.c). The referral may be gone
+ * before it is read again, and then its service has to be there to end. */
 static void start_first_referrals(struct volume *volume)
 {
 	const union addr *by = &volume->config.found_by;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the status of a volume tells about proof (proof.c). */
+/* Proof (proof.c) in the status of a volume. */
 #pragma once
 
 #include <stdint.h>

@@ -33,14 +33,14 @@ enum volume_phase {
 	PHASE_CLOSING,
 };
 
-/* What becomes of I/O, and of the volume, while there is no association. */
+/* The outlook of I/O, and of the volume, while there is no association. */
 enum volume_outlook {
 	OUTLOOK_HOLDS,	    /* I/O is held, attempts go on */
 	OUTLOOK_FAILS_FAST, /* fast_io_fail_tmo has passed: I/O fails, attempts go on */
 	OUTLOOK_GIVES_UP,   /* no further attempt: see last_error */
 };
 
-/* Of a predecessor; the rules of moves: proof.c. */
+/* The states of a predecessor; the rules of moves: proof.c. */
 enum predecessor_state {
 	PREDECESSOR_NEW,     /* there is a controller that was not asked */
 	PREDECESSOR_ASKING,  /* its reset is requested */
@@ -60,7 +60,7 @@ struct predecessor {
 	unsigned refused_by; /* a bit for each path whose controller does not help */
 };
 
-/* Of a volume: proof.c. */
+/* The proofs of a volume: proof.c. */
 struct proof {
 	struct predecessor predecessors[UNPROVEN_MAX];
 	unsigned n;
@@ -73,7 +73,7 @@ struct proof {
 	enum fencing_way last_way;
 };
 
-/* Of a volume: volume_discovery.c. */
+/* The discovery of a volume: volume_discovery.c. */
 struct volume_discovery {
 	/* The first is asked by an address of the user's; the others are referred to. Owned; NULL:
 	 * none. One that ends stays until it is freed. */

@@ -29,7 +29,7 @@ unsigned volume_n_queues(const struct volume *volume)
 	return (unsigned)__builtin_popcountll(volume->used_qids);
 }
 
-/* The largest single read or write. What was once promised to front ends stays: io.c splits. */
+/* The largest single read or write. A size once promised to front ends stays: io.c splits. */
 static uint32_t max_io_bytes(const struct volume *volume, const struct path *path)
 {
 	uint64_t share = volume_slab_bytes(&volume->config) / SLAB_SHARE;
@@ -66,7 +66,7 @@ static uint32_t max_compare_bytes(const struct controller *c)
 	return (uint32_t)MIN((uint64_t)n << c->ns.block_shift, (uint64_t)c->id.max_transfer_bytes);
 }
 
-/* What all paths of the volume can do that are live. */
+/* Takes the abilities that all live paths of the volume have. */
 static void take_common(const struct volume *volume, struct volume_info *info)
 {
 	for_each_path(path, volume)

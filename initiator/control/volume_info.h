@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a volume has found out about its namespace, and what it needs of the device: limits, memory,
- * windows. Control loop only.
+ * Facts about the namespace of a volume, and its needs of the device: limits, memory, windows.
+ * Control loop only.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ enum {
 
 /* Registered memory of a queue for its I/O. */
 size_t volume_slab_bytes(const struct volume_config *config);
-/* What a lane may do in the association of its path, which is live now. */
+/* Fills in what a lane may do in the association of its path, which is live now. */
 void volume_fill_limits(const struct path *path, struct lane_limits *limits);
-/* Of front ends, connected or not. */
+/* The number of queues of front ends, connected or not. */
 unsigned volume_n_queues(const struct volume *volume);
 /* 0: there are none. */
 unsigned volume_highest_qid(const struct volume *volume);

@@ -10,7 +10,7 @@
  *           a Flush by another path would not cover that (io_flush.c)
  *   gone    the association is shut down, its lanes and the path are freed
  *
- * A path that is not live goes at once. What it had in flight waits for proof, as after any loss,
+ * A path that is not live goes at once. Its I/O in flight waits for proof, as after any loss,
  * unless an administrator vouches that its target is dead. One that discovery removes stays until
  * there is proof, and a Flush.
  */
@@ -306,7 +306,7 @@ int volume_path_leave(struct volume *volume, const union addr *address, bool is_
 	return 0;
 }
 
-/* Of one that discovery removes: no writes are left without proof, or without a Flush. */
+/* Whether a path that discovery removes leaves no writes without proof, or without a Flush. */
 static bool is_proven(const struct path *path)
 {
 	return !proof_awaits(path->volume, &path->config.address) &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a volume tells its front ends: state (reconnect.c has the drawing), info, status. */
+/* A volume as its front ends see it: state (reconnect.c has the drawing), info, status. */
 #pragma once
 
 #include <stdbool.h>

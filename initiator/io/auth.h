@@ -12,7 +12,7 @@
 
 #include "transport/auth_message.h"
 
-/* What a volume's files hold. */
+/* The secrets in a volume's files. */
 struct auth_keys {
 	struct auth_key key, ctrl_key; /* n is 0: none is configured */
 };

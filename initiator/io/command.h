@@ -44,7 +44,7 @@ enum command_state {
 	COMMAND_REVOKING,  /* answered, but the target left the key to us: being invalidated */
 };
 
-/* What else than the loop may touch the I/O's buffer. */
+/* The others that may touch the I/O's buffer, besides the loop. */
 enum command_data {
 	COMMAND_DATA_REMOTE, /* the target, by the key of the whole slab; or there is no data */
 	COMMAND_DATA_SENT,   /* the SEND reads it: the I/O is not done before the SEND is */

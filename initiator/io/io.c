@@ -131,7 +131,7 @@ static COLD void fail_flush(struct volume_queue *queue, struct volume_io *io)
 	io_finish_later(queue, io, -EIO);
 }
 
-/* What the target need not be asked for. */
+/* Ends I/O for which the target need not be asked. */
 static bool finish_at_once(struct lane *lane, struct volume_io *io)
 {
 	struct volume_queue *queue = lane->queue;

@@ -19,7 +19,7 @@ void io_fencing_add(struct volume_queue *queue, struct volume_io *io);
 bool io_fencing_take(struct volume_queue *queue, struct volume_io *io, uint32_t serial);
 /* Cancelled. True: it was never sent, and is out of the list. False: it may have been. */
 bool io_fencing_remove(struct volume_queue *queue, struct volume_io *io);
-/* Mode QUEUE_FAIL: all of them fail. What was sent is without proof still: control knows. */
+/* Mode QUEUE_FAIL: all of them fail. I/O that was sent is still without proof: control knows. */
 void io_fencing_fail(struct volume_queue *queue);
 /* The set of associations without proof has changed. */
 void io_fencing_look(struct volume_queue *queue);

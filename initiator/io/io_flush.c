@@ -20,7 +20,7 @@ void io_flush_begin(struct volume_queue *queue, struct volume_io *io)
 	io->flush_number = unflushed_begin(queue->unflushed);
 }
 
-/* Of the queue, by the path of this index; NULL: none can be used now. */
+/* The lane of the queue by the path of this index; NULL: it cannot be used now. */
 static struct lane *usable_lane(struct volume_queue *queue, unsigned path)
 {
 	for (unsigned i = 0; i < queue->choice.n; i++) {

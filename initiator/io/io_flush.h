@@ -4,7 +4,7 @@
 
 #include "initiator/io/queue_impl.h"
 
-/* What the oldest held I/O can do now. */
+/* The way that the oldest held I/O can take now. */
 enum io_way_kind {
 	IO_WAY_LANE, /* be sent on this lane, which has room */
 	IO_WAY_FULL, /* stay: an answer, or a lane that becomes live, makes room and asks again */

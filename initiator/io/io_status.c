@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the status of an answer means for the I/O that it ends. Pure functions, any thread. */
+/* The meaning of a status for the I/O that it ends. Pure functions, any thread. */
 #include <errno.h>
 
 #include "initiator/io/io_status.h"
@@ -44,7 +44,7 @@ bool io_status_is_of_path(enum nvme_status status)
 	return code == NVME_KATO_EXPIRED || (code >= 0x300 && code < NVME_HOST_PATH_ERROR);
 }
 
-/* Of a command that was refused before it did anything. */
+/* Whether the command was refused before it did anything. */
 static bool is_untouched(enum nvme_status status)
 {
 	unsigned code = nvme_status_code(status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the status of an answer means for the I/O that it ends. Pure. */
+/* The meaning of a status for the I/O that it ends. Pure. */
 #pragma once
 
 #include "initiator/io/volume_io.h"
@@ -8,7 +8,7 @@
 /* The status of an answer; NVME_OK whatever stands beside a success (More, CRD). */
 enum nvme_status io_status_in(const struct nvme_cqe *cqe);
 
-/* What volume_io.done reports: 0 or -errno. */
+/* The result that volume_io.done reports: 0 or -errno. */
 int io_status_errno(enum nvme_status status, enum volume_op op);
 
 enum io_retry {
@@ -17,8 +17,8 @@ enum io_retry {
 	IO_RETRY_WHILE_LOST, /* the path or namespace is away: as long as a reconnect may last */
 };
 /*
- * What both answers to a Compare and Write say together: NVME_OK, or the status of the half that
- * failed by itself. *ret_may_repeat: nothing was written, so it may be sent again, if
+ * The status of both answers to a Compare and Write together: NVME_OK, or the status of the half
+ * that failed by itself. *ret_may_repeat: nothing was written, so it may be sent again, if
  * io_status_retry says so for this status. Pure.
  */
 enum nvme_status io_status_of_pair(enum nvme_status compare, enum nvme_status write,

@@ -15,7 +15,7 @@ struct link;
 struct path;
 struct volume_queue;
 
-/* Of the I/O loop's side; the rules of moves: lane_watch.c. */
+/* The states on the I/O loop's side; the rules of moves: lane_watch.c. */
 enum lane_state {
 	LANE_DETACHED,
 	LANE_STARTING, /* Connect and authentication */
@@ -23,7 +23,7 @@ enum lane_state {
 	LANE_FAILED, /* sends nothing and discards answers, until it is drained */
 };
 
-/* How well a path serves the namespace now: ANA. Of those that are live the best are used. */
+/* How well a path serves the namespace now: ANA. The best of those that are live are used. */
 enum lane_rank {
 	LANE_RANK_NONE, /* its target refuses I/O for now */
 	LANE_RANK_LAST, /* it is about to be removed */

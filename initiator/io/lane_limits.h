@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What control passes to a lane with each association. */
+/* Limits that control passes to a lane with each association. */
 #pragma once
 
 #include <stdbool.h>

@@ -13,7 +13,7 @@
 
 #include "initiator/io/queue_impl.h"
 
-/* Of a new queue. */
+/* The configuration of a new queue. */
 struct queue_config {
 	struct volume *volume;	     /* borrowed: outlives it */
 	struct loop *control, *loop; /* borrowed */

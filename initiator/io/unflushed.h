@@ -36,7 +36,7 @@ struct unflushed_path {
 	_Atomic bool is_up;	  /* live, and ANA lets I/O through: written by control */
 };
 
-/* Of a volume. Zeroed it is not valid: unflushed_init. */
+/* The unflushed writes of a volume. Zeroed it is not valid: unflushed_init. */
 struct unflushed {
 	/* Thread: any */
 	_Atomic uint64_t next;	     /* number of the next Flush, from 1 */

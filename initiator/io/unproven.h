@@ -16,7 +16,7 @@ enum {
 	UNPROVEN_MAX = 16,
 };
 
-/* Of a volume; zeroed: nothing is unproven. */
+/* The unproven associations of a volume; zeroed: none. */
 struct unproven {
 	/* Thread: control writes, any reads */
 	_Atomic uint32_t serials[UNPROVEN_MAX]; /* of associations; 0: none */
@@ -25,7 +25,7 @@ struct unproven {
 	_Atomic bool is_closed;
 };
 
-/* Of a queue: changes that wait for proof (io_fencing.c). */
+/* Changes of a queue that wait for proof (io_fencing.c). */
 struct queue_fencing {
 	struct unproven *unproven; /* borrowed: the volume's */
 	struct loop_msg msg;	   /* control's: unproven has changed */

@@ -53,7 +53,7 @@ struct volume_io_figures {
 	struct volume_io_error last;	/* if n */
 };
 
-/* Of I/O that succeeded; counts only grow. */
+/* Counters of I/O that succeeded; they only grow. */
 struct volume_io_stats {
 	uint64_t n_bytes;	  /* read or written; of others 0 */
 	struct histogram latency; /* from volume_io_submit to done, pauses included; max_ns 0 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files share that connect by MADs: see cm_mads.h. Under sr_cm_lock. */
+/* Shared by the files that connect by MADs: see cm_mads.h. Under sr_cm_lock. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the end of a connection means for the rest of its association: a Connect that the fence
- * holds, a turn at the worker threads, the controller, and Connects of others that wait for its
- * writes. connection.c knows none of these. Control thread, except on_drain.
+ * Takes the end of a connection to the rest of its association: to a Connect that the fence holds,
+ * a turn at the worker threads, the controller, and Connects of others that wait for its writes.
+ * connection.c knows none of these. Control thread, except on_drain.
  */
 #include "target/association/association.h"
 #include "target/association/auth/auth.h"

@@ -14,7 +14,7 @@ struct controller;
 struct host_stats;
 struct request;
 
-/* What the fence holds a Connect for. */
+/* The reason why the fence holds a Connect. */
 enum fence_wait {
 	FENCE_NOTHING, /* it is not held */
 	FENCE_QUEUES,  /* queues of an older association are dying */
@@ -48,19 +48,19 @@ struct connect_op {
 	struct controller *controller;
 };
 
-/* What a log record about a Connect is about, for callers that know connection.h and portal.h. */
+/* The subject of a log record about a Connect, for callers that know connection.h and portal.h. */
 #define CONNECT_ABOUT(op)                                                                          \
 	LOG_ABOUT(.subsystem = (op)->subnqn, .host = (op)->hostnqn,                                \
 		  .portal = (op)->connection->portal->name)
 
-/* What the fence must know about the writes of a queue. */
+/* The fence's question about the writes of a queue. */
 struct fence_question {
 	/* Thread: any */
 	_Atomic bool is_asked;
 	_Atomic uint64_t oldest_write; /* arrival of the oldest outstanding one; ticks */
 };
 
-/* What happens to a connection, for its association (association.c). Control thread, except
+/* Events of a connection, for its association (association.c). Control thread, except
  * on_drain; never from inside connection_open. */
 struct connection_events {
 	/* The limit of time for the first proof is over: the connection is live. */
@@ -89,7 +89,7 @@ enum connection_state {
 	CONNECTION_FREED,
 };
 
-/* What the connection manager must still send to the peer. */
+/* The message that the connection manager must still send to the peer. */
 enum connection_peer {
 	PEER_WAITS,    /* an accept or a reject */
 	PEER_ACCEPTED, /* a disconnect */

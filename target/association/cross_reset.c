@@ -59,7 +59,7 @@ static bool is_same_host(const struct controller *a, const struct controller *b)
 	       !memcmp(a->hostid, b->hostid, sizeof(a->hostid));
 }
 
-/* Of any subsystem and host: ids are unique. NULL: that controller is over. */
+/* Finds it in any subsystem, of any host: ids are unique. NULL: that controller is over. */
 static struct controller *find(struct target *target, uint16_t id)
 {
 	list_for_each (node, &target->controllers) {

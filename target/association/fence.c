@@ -18,8 +18,8 @@
  *
  * After fencing.quiesce the Connect fails without DNR, so that the host retries later.
  *
- * What is overdue is done before a Connect is looked at: rblkd may have been stopped, and an
- * association that has expired meanwhile ends first.
+ * Overdue associations expire before a Connect is examined, because rblkd may have been stopped
+ * meanwhile.
  *
  * No association is killed for a new one, because hosts have several for good reasons: a path to
  * each portal, or two to one (another host address or interface, duplicate_connect, SPDK). By their

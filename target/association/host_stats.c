@@ -64,7 +64,7 @@ static struct host_stats *find(struct target *target, const char *nqn)
 	return NULL;
 }
 
-/* Of hosts without a queue, the one that connected first is forgotten first. */
+/* Forgets hosts without a queue, the one that connected first before the others. */
 static void forget_some(struct target *target)
 {
 	unsigned n_gone = 0;

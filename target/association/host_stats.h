@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What hosts have done since rblkd started, including freed queues. Control thread. */
+/* The statistics of hosts since rblkd started, including freed queues. Control thread. */
 #pragma once
 
 #include "target/engine/queue.h"

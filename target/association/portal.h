@@ -18,7 +18,7 @@ void portal_close(struct portal *portal);
 void portal_close_drained(struct portal *portal);
 int portal_reopen(struct portal *portal);
 /* Control. Registers buffers with the devices at the portals' addresses, where perhaps another
- * rblkd still listens. What fails here fails again, and ends the program, when they are opened. */
+ * rblkd still listens. A failure here repeats, and ends the program, when they are opened. */
 void portals_prepare(struct target *target);
 /* Control. Opens all that are closed. 0: each listens or waits for its address. -EADDRINUSE and
  * others are final (logged). */

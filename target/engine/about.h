@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a log record about a controller's host is about (LOG_ABOUT). Any thread. */
+/* The subject of a log record about a controller's host (LOG_ABOUT). Any thread. */
 #pragma once
 
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See aging.h. A timer of the poller looks at its queues while a write is in a store. What is older
+ * See aging.h. A timer of the poller looks at its queues while a write is in a store. A write older
  * than AGED_MS is entered in the guard of its namespace (guard_add_aged), where all pollers see its
  * range. A younger copy needs no entry: a host that has just lost a path needs longer than that to
  * notice, and to repeat what it has sent.

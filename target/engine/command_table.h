@@ -39,7 +39,7 @@ enum command_flag {
 	COMMAND_HAS_RANGE = 1 << 5,
 	/* Uncorrectable blocks become valid when the command writes them. */
 	COMMAND_HEALS = 1 << 6,
-	/* What a success adds to: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2), and
+	/* A success adds to these: commands and blocks of SMART (NVM Command Set 1.0, 4.1.4.2), and
 	 * the counters of the queue. */
 	COMMAND_COUNTS_READ = 1 << 7,
 	COMMAND_COUNTS_READ_BLOCKS = 1 << 8,

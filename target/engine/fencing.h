@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What keeps an old write of a host from landing after a newer one, as far as it belongs to one
- * controller: when its association expires, the instance that a Cross-Controller Reset names, and
- * the resets of other controllers that its host has requested through it (command/admin/
- * cross_reset.c; association/cross_reset.c). Part of struct controller.
+ * The part of a controller in keeping old writes of its host from landing after newer ones: when
+ * its association expires, the instance that a Cross-Controller Reset names, and the resets of
+ * other controllers that its host has requested through it (command/admin/ cross_reset.c;
+ * association/cross_reset.c). Part of struct controller.
  */
 #pragma once
 

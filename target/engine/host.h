@@ -14,7 +14,7 @@
 
 #include "target/engine/target.h"
 
-/* What one poller counts of a host. Thread: that poller. */
+/* The counts of one poller for a host. Thread: that poller. */
 struct host_poller {
 	_Alignas(64) size_t data_bytes; /* of the buffers that it holds */
 	size_t admin_bytes;

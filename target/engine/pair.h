@@ -15,7 +15,7 @@
 #include "target/engine/queue.h"
 #include "target/engine/request.h"
 
-/* What the next command means for a fused pair (pair.h). */
+/* The meaning of the next command for a fused pair (pair.h). */
 enum pair_state {
 	PAIR_NONE,
 	PAIR_HELD,   /* a first waits: the next command must be its second */

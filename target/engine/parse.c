@@ -11,7 +11,8 @@
 
 /*
  * An association that was silent for longer than KATO is over, whether its timer has expired or
- * not: rblkd, or its machine, may have been stopped. What arrived meanwhile revives nothing.
+ * not: rblkd, or its machine, may have been stopped. Commands that arrived meanwhile revive
+ * nothing.
  */
 static NOINLINE bool note_again(struct controller *controller, uint64_t now)
 {

@@ -62,7 +62,7 @@ static void on_stop(struct loop_msg *msg)
 	loop_stop(&poller->loop);
 }
 
-/* Of a capture, which lasts longer than a command. */
+/* For a capture, which lasts longer than a command. */
 static uint64_t ns_between_ticks(uint64_t from, uint64_t to)
 {
 	return ticks_to_ns_long(to - from);

@@ -20,7 +20,7 @@ enum direction {
 	DIRECTION_C2H, /* controller to host: we RDMA WRITE */
 };
 
-/* What a command has to do with turns at the guard of its namespace. */
+/* The part of a command in turns at the guard of its namespace. */
 enum request_turns {
 	TURN_NONE,   /* it enters */
 	TURN_WANTED, /* it takes a turn instead */

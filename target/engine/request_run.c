@@ -553,7 +553,8 @@ static enum request_state rest(struct request *r)
  * (noinline). */
 STEP take_step(struct request *r, enum request_state state)
 {
-	/* What every command passes costs less than a jump by the table. */
+	/* A direct call for the state that every command passes costs less than a jump by the
+	 * table. */
 	if (LIKELY(state == REQUEST_PARSE))
 		return parse(r);
 	if (LIKELY(state == REQUEST_RESPOND))

@@ -4,7 +4,7 @@
 #include "target/engine/command_table.h"
 #include "target/engine/request_settle.h"
 
-/* What SMART counts as reads and writes of hosts (NVM Command Set 1.0, 4.1.4.2). */
+/* Counts as SMART does reads and writes of hosts (NVM Command Set 1.0, 4.1.4.2). */
 static void count(struct request *r)
 {
 	struct namespace_counters *counters = r->counters;

@@ -4,7 +4,7 @@
  * a queue pair keeps their order, so the data arrives first. Runs on the queue's poller.
  *
  * Once the response is posted, the request is free for the host's next command, which may arrive
- * before the SEND completes. What the device still reads is in a struct response. A queue has as
+ * before the SEND completes. A struct response has what the device still reads. A queue has as
  * many of these as send-queue slots, so a free slot implies a free response. The SEND is signaled
  * only if it holds a resource (a buffer, a namespace's memory); otherwise it completes with a later
  * one.

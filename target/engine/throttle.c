@@ -34,7 +34,7 @@ bool throttle_applies(const struct request *r)
 	return is_on(&r->ns->qos) || is_on(&r->queue->host->qos);
 }
 
-/* What the command costs at a rate of this kind. */
+/* The cost of the command at a rate of this kind. */
 static uint64_t find_cost(const struct request *r, enum qos_kind kind)
 {
 	static const enum qos_kind of_bytes[] = {[COST_READ] = QOS_READ, [COST_WRITE] = QOS_WRITE};

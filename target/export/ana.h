@@ -51,7 +51,7 @@ struct ana {
 	struct ana_group groups[ANA_GROUPS_MAX]; /* by id */
 };
 
-/* Of an index into config_ana_states. */
+/* The state for an index into config_ana_states. */
 enum nvme_ana_state ana_state_of_choice(unsigned choice);
 
 /*

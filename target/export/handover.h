@@ -33,7 +33,7 @@ enum {
 	HANDOVER_BYTES_MAX = 64 * 1024 * 1024,
 };
 
-/* Of one namespace. */
+/* The handover of one namespace. */
 struct handover_namespace {
 	char subnqn[NVMF_NQN_MAX + 1];
 	uint32_t nsid;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * When rblkd ends in order, every store with a volatile cache is synced once more, and so is that
- * of a removed namespace (retire.h). What hosts have written and not flushed then survives a loss
- * of power that follows. A sync that fails is recorded as any other I/O error, and counts as a loss
- * of power in the health of the subsystem (health.h).
+ * of a removed namespace (retire.h). So unflushed writes of hosts survive a loss of power that
+ * follows. A sync that fails is recorded as any other I/O error, and counts as a loss of power in
+ * the health of the subsystem (health.h).
  *
  * Control thread, once no connection can start another command.
  */

@@ -22,7 +22,7 @@ struct io_errors;
 struct record_store;
 struct retire;
 
-/* What one poller counts about one namespace. Thread: that poller. */
+/* The counts of one poller for one namespace. Thread: that poller. */
 struct namespace_counters {
 	_Alignas(64) uint64_t n_in_flight;
 	/* For SMART: successful commands, Compare and Verify among the reads. (The histograms in

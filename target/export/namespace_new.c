@@ -130,7 +130,8 @@ static bool take_backend(const struct maker *m)
 	return true;
 }
 
-/* What the store is, unless the configuration has another opinion. Nothing makes memory durable. */
+/* Takes the store's own kind of cache, unless the configuration names another one. Nothing makes
+ * memory durable. */
 static void choose_cache(const struct namespace_origin *from, struct namespace *ns)
 {
 	const struct backend_limits *limits = &ns->backend->limits;

@@ -13,7 +13,7 @@ struct health_record;
 struct namespace;
 struct record_store;
 
-/* What a namespace is made from; all borrowed. */
+/* The parts from which a namespace is made; all borrowed. */
 struct namespace_origin {
 	const char *subnqn;
 	const struct handover_namespace *handover; /* of an earlier rblkd; NULL: nothing */

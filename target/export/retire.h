@@ -33,7 +33,7 @@ void retire_init(struct retire *retire, struct loop *loop);
 void retire_snapshot(struct retire *retire, struct snapshot *snapshot);
 /* Whether a removed namespace still has the store at this path, and its lock. */
 bool retire_has(const struct retire *retire, const char *path);
-/* What removed stores that are lost have held back ends (ops.let_go). */
+/* Ends I/O that lost stores, which are removed, have held back (ops.let_go). */
 void retire_let_go(struct retire *retire);
 /* rblkd ends, and no host has a connection: false while stores are synced, on_synced follows. */
 bool retire_is_synced(struct retire *retire);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is exported to which hosts: an immutable snapshot of subsystems, namespaces and hosts. The
+ * Exports and their hosts: an immutable snapshot of subsystems, namespaces and hosts. The
  * control thread builds it and publishes it with RCU, and pollers read it without a lock. A change
  * builds a new snapshot that shares unchanged namespaces with the old one, swaps the pointer, waits
  * for a grace period and frees the old one (docs/ARCHITECTURE.md, "Snapshots").
@@ -19,7 +19,8 @@ struct health;
 struct record_store;
 struct target_config;
 
-/* What a snapshot takes from the daemon, besides the configuration. Borrowed: outlives it. */
+/* The objects of the daemon that a snapshot takes, besides the configuration. Borrowed: they
+ * outlive it. */
 struct snapshot_runtime {
 	const struct handover
 		*handover;	     /* of an earlier rblkd, for the first snapshot; NULL: none */

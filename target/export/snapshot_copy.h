@@ -4,7 +4,7 @@
 
 #include "target/export/snapshot.h"
 
-/* What differs, in one subsystem of the snapshot. Borrowed; the copy takes a reference to each
+/* The difference, in one subsystem of the snapshot. Borrowed; the copy takes a reference to each
  * namespace, and owns ana. */
 struct snapshot_change {
 	const char *subnqn;
@@ -13,6 +13,6 @@ struct snapshot_change {
 	struct ana *ana; /* instead of its table */
 };
 
-/* Of the next generation. Namespaces that do not differ are shared. NULL: no memory, and
- * change->ana is still the caller's. */
+/* Makes a snapshot of the next generation. Namespaces that do not differ are shared. NULL: no
+ * memory, and change->ana is still the caller's. */
 struct snapshot *snapshot_copy(const struct snapshot *before, const struct snapshot_change *change);

@@ -42,19 +42,19 @@ enum {
 	STATS_STEPS = (STATS_LAST_BIT - STATS_FIRST_BIT) * HISTOGRAM_SUB,
 };
 
-/* Of one class of commands. */
+/* The counters of one class of commands. */
 struct io_stats {
 	uint64_t n_errors, sum_ns;
 	uint64_t n_sampled, stage_ns[STAGES]; /* of commands with recorded stages */
 	uint64_t counts[STATS_STEPS];	      /* commands by duration */
 };
 
-/* What one queue counts. */
+/* The counts of one queue. */
 struct queue_counters {
 	uint64_t n_commands, n_reads, n_writes, read_bytes, written_bytes, n_errors;
 };
 
-/* What one poller counts about one namespace. */
+/* The counts of one poller for one namespace. */
 struct namespace_stats {
 	_Alignas(64) struct io_stats io[STATS_CLASSES];
 };

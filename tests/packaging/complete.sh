@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a completion of tools/completion offers for the last of these words, a line each:
+# Prints what a completion of tools/completion offers for the last of these words, a line each:
 #   complete.sh COMPLETION PROGRAM WORD...
 # The helpers of bash-completion are replaced by short ones, so that it need not be installed.
 set -u

@@ -68,7 +68,7 @@ struct nvme_event {
 };
 static_assert(sizeof(struct nvme_event) == NVME_EVENT_EHL + 3, "figure 227");
 
-/* Of one controller that was reset. */
+/* The event of one controller that was reset. */
 struct nvme_event_reset {
 	le16 cntlid;
 	uint8_t firmware, in_progress;

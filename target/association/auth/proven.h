@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a host's proof means for its association. Control thread. */
+/* The effects of a host's proof on its association. Control thread. */
 #pragma once
 
 struct connection;

@@ -8,7 +8,7 @@
 #include "transport/wire/strings.h"
 
 enum {
-	/* Of the 8 worker threads, those that compute for one address. */
+	/* The most of the 8 worker threads that compute for one address. */
 	PROOFS_PER_ADDRESS = 2,
 };
 

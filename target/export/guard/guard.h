@@ -42,7 +42,7 @@ void guard_open(struct pass *owner, guard_owner_fn *on_open);
 
 /* ---- passes: poller of the command ---------------------------------------------------------- */
 
-/* Of a command, or of a response whose data is being sent. It has not begun. */
+/* The pass of a command, or of a response whose data is being sent. It has not begun. */
 void pass_init(struct pass *pass, struct guard_client *client, bool is_command);
 /* Begins outside the namespace. pass_show must follow before the loop's turn ends. */
 void pass_begin(struct pass *pass, struct guard *guard);

@@ -18,7 +18,7 @@ int guard_restore_all(struct guard *guard, const char *text);
 
 /* Restores the state into a new guard, before the first command arrives. As guard_read. */
 int guard_parse(struct guard *guard, const char *text);
-/* What is valid now. The owner of the turn, or nothing can change it. */
+/* The valid state. The owner of the turn, or nothing can change it. */
 struct guard_kept guard_valid(struct guard *guard);
 /* Makes it valid; what was valid before stays the caller's. As guard_valid. */
 void guard_publish(struct guard *guard, const struct guard_kept *kept);
@@ -30,7 +30,7 @@ void guard_prepare_op(struct guard *guard, struct pass *owner);
 /* Logs once that the record may differ from what is valid (error), and once that it no longer does
  * (0). */
 void guard_note(struct guard *guard, int error);
-/* What rblkctl shows of saves and reads: one has failed with that -errno, or went well (0). */
+/* Counts saves and reads for rblkctl: one has failed with that -errno, or went well (0). */
 void guard_count(struct guard *guard, int error);
 /* guard_refresh for a shared store: reads the record in any case. */
 void guard_reload(struct guard *guard, void (*on_read)(struct pass *owner, int error));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a guard has to save and read its state as a record: guard_state.c, guard_adopt.c. */
+/* The part of a guard that saves and reads its state as a record: guard_state.c, guard_adopt.c. */
 #pragma once
 
 #include "target/store/backend.h"

@@ -291,7 +291,7 @@ static struct bad_blocks *get_bad_blocks(struct json_object *list)
 	return set;
 }
 
-/* What it has read stays in *kept when it fails. */
+/* When it fails, *kept holds what it has read. */
 static bool read_object(struct json_object *object, struct guard_kept *kept)
 {
 	struct json_object *version, *is_protected, *until_power_cycle, *bad, *reservation;

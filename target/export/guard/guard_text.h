@@ -6,11 +6,11 @@
  *    "reservation": {"type": 1, "holder": 0, "registrants": [{"host": hex, "key": hex,
  *     "nqn": "..."}, ...], "generation": 7, "persistent": false}}
  *
- * The text for an rblkd that takes over has all of it, and "write_protected_until_power_cycle". Of
- * records, only one that several rblkd share has the last two. It then also has a reservation that
- * hosts did not ask to persist: the end of one rblkd is no loss of power of the store. A record
- * that passes from one rblkd of a machine to another has all of it, and "boot", the identifier of
- * the kernel's boot: a loss of power ends it, and so the next boot does. An earlier rblkd wrote no
+ * The text for an rblkd that takes over has all of it, and "write_protected_until_power_cycle". A
+ * record has the last two only if several rblkd share it. It then also has a reservation that hosts
+ * did not ask to persist: the end of one rblkd is no loss of power of the store. A record that
+ * passes from one rblkd of a machine to another has all of it, and "boot", the identifier of the
+ * kernel's boot: a loss of power ends it, and so the next boot does. An earlier rblkd wrote no
  * "nqn"; the host of such a registrant is unknown. A namespace without any state has no record.
  * Numbers that need all 64 bits are strings. This file can read all that it writes, whatever hosts
  * have done (tests/unit/test_guard_text.c).

@@ -18,7 +18,7 @@ struct guard_local;
 struct loop;
 struct pass;
 
-/* What guards call of the floor above. */
+/* Calls of guards to the floor above. */
 struct guard_ops {
 	/* Poller of the pass, never from inside a guard's function. */
 	void (*on_turn)(struct pass *pass); /* the command has the turn (guard_take_turn) */

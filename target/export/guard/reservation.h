@@ -34,7 +34,7 @@ struct reservation {
 	struct registrant registrants[]; /* `room` of them, and as many NQNs of hosts behind them */
 };
 
-/* What a host requests in its command. */
+/* A request of a host, in its command. */
 struct reservation_wish {
 	const uint8_t *hostid;
 	const char *hostnqn; /* of the host that sent the command */

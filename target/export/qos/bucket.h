@@ -26,13 +26,13 @@ struct bucket {
 	_Atomic uint64_t paid_ns;
 };
 
-/* What one thread has taken and not yet spent, as time of the rate. Thread: that one. */
+/* The tokens that one thread has taken and not yet spent, as time of the rate. Thread: that one. */
 struct purse {
 	uint64_t credit_ns;
 };
 
-/* Control. Sets the rate: at most BUCKET_RATE_MAX, or 0. What is owed stays owed, in tokens, at the
- * new rate. */
+/* Control. Sets the rate: at most BUCKET_RATE_MAX, or 0. A debt stays, in tokens, at the new
+ * rate. */
 void bucket_set(struct bucket *bucket, uint64_t rate, uint64_t burst_ns, uint64_t now_ns);
 /* The cost of tokens (at most 2^32), as time of the rate. */
 uint64_t bucket_cost(const struct bucket *bucket, uint64_t n_tokens);

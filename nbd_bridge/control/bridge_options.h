@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a volume process is made from, and its options in the form of the command line: names and
+ * The configuration of a volume process, and its options in the form of the command line: names and
  * texts. The process reports them in its status; `rblk attach` makes the same object from its own
  * command line and compares the two. Those of the volume itself are in the table of
  * volume_config.c, and the others have a line here.

@@ -44,7 +44,7 @@ enum queue_access {
 	QUEUE_CONNECTED,   /* any command */
 };
 
-/* What is special about the responses of a queue: bits. */
+/* Properties of the responses of a queue: bits. */
 enum queue_answer {
 	QUEUE_NO_SQHD = 1, /* SQ flow control is off */
 	QUEUE_CAPTURED = 2,

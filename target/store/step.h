@@ -40,7 +40,7 @@ struct backend_step {
 static_assert(sizeof(struct backend_step) <= sizeof(((struct backend_io *)0)->private),
 	      "a step must fit into the io");
 
-/* Of an io that a backend has. */
+/* The step of an io that a backend has. */
 static inline struct backend_step *backend_step(struct backend_io *io)
 {
 	return (struct backend_step *)(void *)io->private;

@@ -85,6 +85,7 @@ struct guard {
 	struct guard_local locals[POLLERS_MAX];
 };
 
+/* The flags that its rules have now; any thread. */
 static inline unsigned guard_flags(const struct guard *guard)
 {
 	return atomic_load_explicit(&guard->flags, memory_order_acquire);

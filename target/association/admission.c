@@ -22,7 +22,7 @@
 #include "target/association/admission.h"
 #include "target/association/connection_impl.h"
 #include "target/association/host.h"
-#include "target/engine/queue.h"
+#include "target/engine/queue/queue.h"
 
 enum {
 	ADDRESSES = 256,

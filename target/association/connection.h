@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control thread's half of a queue: the connection to a host, from the connect request until
- * all is freed. It creates the other half (engine/queue.h), passes it to a poller, and gets it back
- * when the queue is over.
+ * all is freed. It creates the other half (engine/queue/queue.h), passes it to a poller, and gets
+ * it back when the queue is over.
  *
  *     ATTACHING ---> CONNECTING ---> LIVE ---> FINISHING
  *         | attached     | Connect    |            |       disconnect, error, timeout, shutdown

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "target/association/auth/proof.h"
-#include "target/engine/queue.h"
+#include "target/engine/queue/queue.h"
 #include "transport/wire/fabrics.h"
 
 struct connection;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry of controllers and their queues (the struct is in engine/controller.h). Control
- * thread, except where a section names the poller.
+ * The registry of controllers and their queues (the struct is in engine/record/controller.h).
+ * Control thread, except where a section names the poller.
  */
 #pragma once
 
-#include "target/engine/controller.h"
+#include "target/engine/record/controller.h"
 
 struct connect_op;
 struct connection;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See cross_reset.h. struct cross_reset (engine/fencing.h) belongs to this thread from the question
- * of the source's poller until the answer, or until `over`.
+ * See cross_reset.h. struct cross_reset (engine/record/fencing.h) belongs to this thread from the
+ * question of the source's poller until the answer, or until `over`.
  *
  * A host may reset its own controllers of its own subsystem and no others (V7): NQN and host
  * identifier must both agree. The instance number tells which process made the controller
- * (engine/incarnation.h), and what is known of it depends on that:
+ * (engine/record/incarnation.h), and what is known of it depends on that:
  *
  *   this process        not in the registry: over. A controller leaves it only when its last queue
  *                       is freed, and a queue is freed when the store has returned its last command

@@ -4,9 +4,9 @@
 
 #include "target/association/connection_impl.h"
 #include "target/association/defect.h"
-#include "target/engine/about.h"
-#include "target/engine/capsules.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/about.h"
+#include "target/engine/record/capsules.h"
+#include "target/engine/record/controller.h"
 #include "transport/wire/strings.h"
 
 enum {

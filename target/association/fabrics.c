@@ -3,7 +3,7 @@
 #include "base/bits.h"
 #include "target/association/fabrics.h"
 #include "target/command/commands.h"
-#include "target/engine/command_table.h"
+#include "target/engine/record/command_table.h"
 #include "transport/wire/fabrics.h"
 
 #define FABRICS_COMMANDS(X)                                                                        \

@@ -48,8 +48,8 @@
 #include "target/association/connection_impl.h"
 #include "target/association/controller.h"
 #include "target/association/fence.h"
-#include "target/engine/portal.h"
-#include "target/engine/request.h"
+#include "target/engine/record/portal.h"
+#include "target/engine/request/request.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The list of connected hosts (the struct is in engine/host.h). Control thread, which owns them;
- * references keep a host in the list. */
+/* The list of connected hosts (the struct is in engine/record/host.h). Control thread, which owns
+ * them; references keep a host in the list. */
 #pragma once
 
-#include "target/engine/host.h"
+#include "target/engine/record/host.h"
 
 /* A new reference to the host of that name; NULL: no memory. */
 struct host *host_take(struct target *target, const char *nqn);

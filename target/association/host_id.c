@@ -8,7 +8,7 @@
 #include "target/association/controller.h"
 #include "target/association/host.h"
 #include "target/association/host_id.h"
-#include "target/engine/about.h"
+#include "target/engine/record/about.h"
 #include "target/export/guard/guard_new.h"
 #include "transport/wire/strings.h"
 

@@ -2,7 +2,7 @@
 /* The statistics of hosts since rblkd started, including freed queues. Control thread. */
 #pragma once
 
-#include "target/engine/queue.h"
+#include "target/engine/queue/queue.h"
 #include "target/export/stats.h"
 
 struct connection;

@@ -5,7 +5,7 @@
 #include "target/export/health/health.h"
 #include "target/association/host.h"
 #include "target/association/member.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/controller.h"
 
 const char *member_refuse_association(const struct target *target, const char *hostnqn)
 {

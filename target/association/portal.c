@@ -18,7 +18,7 @@
 #include "target/command/admin/notice.h"
 #include "target/association/portal.h"
 #include "target/association/connection.h"
-#include "target/engine/poller_device.h"
+#include "target/engine/poller/poller_device.h"
 #include "transport/fabric.h"
 #include "transport/wire/strings.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Listening on portals (the struct is in engine/portal.h). Control thread. */
+/* Listening on portals (the struct is in engine/record/portal.h). Control thread. */
 #pragma once
 
-#include "target/engine/portal.h"
+#include "target/engine/record/portal.h"
 
 /* Control. Creates target->portals from the configuration; none listens yet. 0 or -ENOMEM. */
 int portals_init(struct target *target);

@@ -9,7 +9,7 @@
 #include "target/association/connection_impl.h"
 #include "target/association/host.h"
 #include "target/association/siblings.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/controller.h"
 #include "target/export/guard/guard_new.h"
 
 /* Orderly shutdown leaves nothing behind; a host that has proven nothing has no writes here. */

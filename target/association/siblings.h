@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The other associations of a host that has lost one: their writes wait while that one is dying
- * (engine/aging.c). Control thread. */
+ * (engine/request/aging.c). Control thread. */
 #pragma once
 
 struct controller;

@@ -2,7 +2,7 @@
 /* See commands.h. */
 #include "base/bits.h"
 #include "target/command/commands.h"
-#include "target/engine/command_table.h"
+#include "target/engine/record/command_table.h"
 
 #define COMMAND(file, name) extern const struct nvme_command name##_command;
 #include "target/command/admin/command_list.h"

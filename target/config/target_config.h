@@ -58,7 +58,7 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
-/* Parsed data only; struct target (engine/target.h) has what runs. It owns its strings and lists:
+/* Parsed data only; struct target (engine/record/target.h) has what runs. It owns its strings and lists:
  * conf_release frees them. */
 struct target_config {
 	uint64_t version;      /* 1 */

@@ -6,8 +6,8 @@
  * queues.
  *
  * The histogram holds the time from the arrival of a capsule to the post of its response
- * (engine/timing.h). The stages are added up for one of STATS_SAMPLE commands, and for all commands
- * while slow ones are logged (slow_io).
+ * (engine/record/timing.h). The stages are added up for one of STATS_SAMPLE commands, and for all
+ * commands while slow ones are logged (slow_io).
  */
 #pragma once
 

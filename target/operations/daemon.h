@@ -19,7 +19,7 @@
 #include "base/conf.h"
 #include "base/error.h"
 #include "target/config/config.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/export/last_sync.h"
 #include "target/operations/succession/predecessor.h"
 #include "target/operations/succession/successor.h"

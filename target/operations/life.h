@@ -17,7 +17,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 struct conf;
 struct handover;

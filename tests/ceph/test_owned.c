@@ -25,7 +25,7 @@ enum {
 	N = 2,
 	PATIENCE_S = 120,
 	PAUSE_US = 20 * 1000,
-	OTHER_MACHINE_BIT = 50, /* engine/incarnation.h */
+	OTHER_MACHINE_BIT = 50, /* engine/record/incarnation.h */
 	CONFLICT = NVME_RESERVATION_CONFLICT | NVME_DNR,
 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "target/engine/buffer.h"
+#include "target/engine/poller/buffer.h"
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 

@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "target/association/controller.h"
-#include "target/engine/portal.h"
-#include "target/engine/queue_path.h"
-#include "target/engine/request.h"
+#include "target/engine/record/portal.h"
+#include "target/engine/queue/queue_path.h"
+#include "target/engine/request/request.h"
 #include "target/export/guard/guard.h"
 #include "target/export/namespace.h"
 #include "target/operations/change/drain.h"

@@ -6,7 +6,7 @@
 #include "target/association/controller.h"
 #include "target/association/host_id.h"
 #include "target/association/member.h"
-#include "target/engine/about.h"
+#include "target/engine/record/about.h"
 #include "transport/wire/strings.h"
 
 enum {

@@ -7,10 +7,10 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "target/command/admin/async_event.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/request_run.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/request/request_run.h"
 
 static const struct {
 	enum controller_event event;

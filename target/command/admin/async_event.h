@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "target/engine/controller_events.h"
+#include "target/engine/record/controller_events.h"
 #include "transport/wire/nvme.h"
 
 struct controller;

@@ -13,10 +13,10 @@
 #include "base/states.h"
 #include "target/command/admin/async_event.h"
 #include "target/command/admin/cross_reset.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/request_run.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/request/request_run.h"
 
 #define TO(s) STATE_TO(CROSS_RESET_##s)
 

@@ -13,10 +13,10 @@
 #include "base/rcu.h"
 #include "target/command/admin/async_event.h"
 #include "target/command/admin/discovery.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/portal.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/record/portal.h"
 
 enum {
 	RECORD_BYTES = sizeof(struct nvmf_discovery_entry),

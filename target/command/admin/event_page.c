@@ -11,12 +11,12 @@
 #include "base/bits.h"
 #include "target/command/admin/event_page.h"
 #include "target/command/admin/identify.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
 #include "target/export/health/health.h"
-#include "target/engine/portal.h"
-#include "target/engine/queue_path.h"
+#include "target/engine/record/portal.h"
+#include "target/engine/queue/queue_path.h"
 #include "target/export/health/record.h"
 
 static unsigned action_of(const struct request *r)

@@ -12,11 +12,11 @@
 #include "target/command/admin/identify.h"
 #include "target/command/admin/keep_alive.h"
 #include "target/command/admin/ns_features.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/host.h"
-#include "target/engine/parse.h"
-#include "target/engine/queue_path.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/record/host.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/queue/queue_path.h"
 
 enum {
 	HOST_BEHAVIOR_BYTES = 512,

@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/ticks.h"
 #include "target/command/admin/keep_alive.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/queue_state.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/queue/queue_state.h"
 
 /* 0: never. */
 static uint64_t timeout_ns(const struct controller *controller)

@@ -18,10 +18,10 @@
 
 #include "base/bits.h"
 #include "target/command/io/io.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/request_run.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/request/request_run.h"
 #include "target/store/map.h"
 
 enum {

@@ -10,11 +10,11 @@
 
 #include "base/probe.h"
 #include "target/command/admin/async_event.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
 #include "target/command/admin/notice.h"
-#include "target/engine/parse.h"
-#include "target/engine/portal.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/record/portal.h"
 
 /* ---- poller of the admin queue ------------------------------------------------------------ */
 

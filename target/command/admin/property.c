@@ -20,12 +20,12 @@
 #include "target/command/admin/event_page.h"
 #include "target/command/admin/keep_alive.h"
 #include "target/command/admin/property.h"
-#include "target/engine/command_table.h"
-#include "target/engine/controller.h"
-#include "target/engine/parse.h"
-#include "target/engine/queue_path.h"
-#include "target/engine/queue_state.h"
-#include "target/engine/request_namespace.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/queue/queue_path.h"
+#include "target/engine/queue/queue_state.h"
+#include "target/engine/request/request_namespace.h"
 #include "target/export/io_errors.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "base/check.h"
 #include "target/command/io/io.h"
-#include "target/engine/request_run.h"
+#include "target/engine/request/request_run.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */

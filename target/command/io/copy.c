@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "target/command/io/copy.h"
 #include "target/command/io/io.h"
-#include "target/engine/request_run.h"
+#include "target/engine/request/request_run.h"
 
 enum {
 	DESCRIPTOR_BYTES = COPY_RANGES_MAX * sizeof(struct nvme_copy_range),

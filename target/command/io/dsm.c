@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "target/command/io/io.h"
-#include "target/engine/request_run.h"
+#include "target/engine/request/request_run.h"
 
 static struct nvme_dsm_range range_at(const struct request *r, unsigned i)
 {

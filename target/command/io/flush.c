@@ -7,9 +7,9 @@
  * starts again, so that no later flush succeeds over lost data.
  */
 #include "target/command/io/io.h"
-#include "target/engine/queue_path.h"
-#include "target/engine/request_enter.h"
-#include "target/engine/request_run.h"
+#include "target/engine/queue/queue_path.h"
+#include "target/engine/request/request_enter.h"
+#include "target/engine/request/request_run.h"
 #include "target/export/io_errors.h"
 
 static enum request_state execute(struct request *r);

@@ -20,9 +20,9 @@
 #include "base/check.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
-#include "target/engine/request.h"
-#include "target/engine/request_run.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request/request.h"
+#include "target/engine/request/request_run.h"
+#include "target/engine/request/request_turn.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */

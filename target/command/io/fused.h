@@ -2,7 +2,7 @@
 /* Compare and Write, for the entry of Write (command_table.h). Poller of the queue. */
 #pragma once
 
-#include "target/engine/request.h"
+#include "target/engine/request/request.h"
 #include "transport/wire/nvme.h"
 
 /* For a Write that follows a fused Compare: NVME_OK if both have the same, not too many, blocks. */

@@ -4,7 +4,7 @@
 
 #include "target/command/io/io.h"
 #include "target/command/io/lost_blocks.h"
-#include "target/engine/request_run.h"
+#include "target/engine/request/request_run.h"
 
 enum {
 	CHUNK_BYTES = 256 * 1024,

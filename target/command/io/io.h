@@ -6,12 +6,12 @@
 #pragma once
 
 #include "base/rcu.h"
-#include "target/engine/aging.h"
-#include "target/engine/controller.h"
-#include "target/engine/command_table.h"
-#include "target/engine/parse.h"
-#include "target/engine/queue_path.h"
-#include "target/engine/request_settle.h"
+#include "target/engine/request/aging.h"
+#include "target/engine/record/controller.h"
+#include "target/engine/record/command_table.h"
+#include "target/engine/request/parse.h"
+#include "target/engine/queue/queue_path.h"
+#include "target/engine/request/request_settle.h"
 #include "target/export/ana.h"
 
 /* ---- checks of parsers ---------------------------------------------------------------------- */

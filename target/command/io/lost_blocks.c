@@ -16,10 +16,10 @@
 #include <stdlib.h>
 
 #include "target/command/io/lost_blocks.h"
-#include "target/engine/request.h"
-#include "target/engine/request_run.h"
-#include "target/engine/request_settle.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request/request.h"
+#include "target/engine/request/request_run.h"
+#include "target/engine/request/request_settle.h"
+#include "target/engine/request/request_turn.h"
 #include "target/export/bad_blocks.h"
 #include "target/export/guard/guard_new.h"
 #include "target/export/guard/guard_state.h"

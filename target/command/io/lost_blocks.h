@@ -2,7 +2,7 @@
 /* Blocks that a host has declared lost, until they are written. Poller of the queue. */
 #pragma once
 
-#include "target/engine/request.h"
+#include "target/engine/request/request.h"
 
 /* Declares the command's blocks lost. Returns the state, TURN; request_run is called later. */
 enum request_state lost_blocks_declare(struct request *r);

@@ -23,10 +23,10 @@
 #include "target/command/io/io.h"
 #include "target/command/io/resv_command.h"
 #include "target/command/io/resv_notice.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request/request_turn.h"
 #include "target/export/guard/reservation.h"
-#include "target/engine/host.h"
-#include "target/engine/request.h"
+#include "target/engine/record/host.h"
+#include "target/engine/request/request.h"
 #include "transport/wire/strings.h"
 
 enum {

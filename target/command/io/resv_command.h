@@ -2,7 +2,7 @@
 /* Changes of a namespace's reservation, for reservation commands and Set Features. */
 #pragma once
 
-#include "target/engine/request.h"
+#include "target/engine/request/request.h"
 #include "target/export/guard/reservation.h"
 
 /* Poller of the queue; the command has the turn. Changes the reservation and ends the turn. */

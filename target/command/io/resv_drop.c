@@ -8,7 +8,7 @@
 #include "base/rcu.h"
 #include "target/command/io/resv_drop.h"
 #include "target/command/io/resv_notice.h"
-#include "target/engine/poller.h"
+#include "target/engine/poller/poller.h"
 #include "target/export/guard/guard.h"
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_state.h"

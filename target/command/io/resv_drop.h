@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/loop.h"
-#include "target/engine/request_turn.h"
+#include "target/engine/request/request_turn.h"
 #include "target/export/guard/guard_impl.h"
 #include "target/export/guard/reservation.h"
 

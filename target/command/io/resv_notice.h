@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "target/engine/request.h"
+#include "target/engine/request/request.h"
 #include "transport/wire/nvme_reservation.h"
 
 struct controller;

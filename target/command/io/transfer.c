@@ -11,7 +11,7 @@
 #include "base/shared_memory.h"
 #include "target/command/io/fused.h"
 #include "target/command/io/io.h"
-#include "target/engine/request_enter.h"
+#include "target/engine/request/request_enter.h"
 
 /* ---- access without a buffer ---------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /* Verify: reads the blocks piece by piece into a buffer that is never sent. Poller of the queue. */
 #include "base/bits.h"
 #include "target/command/io/io.h"
-#include "target/engine/request_run.h"
+#include "target/engine/request/request_run.h"
 
 enum {
 	PAGE = 4096, /* O_DIRECT */

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "target/export/ana.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 /*
  * Sets the group (index in the subsystem's table, which must exist) to a state through these

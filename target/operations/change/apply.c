@@ -33,7 +33,7 @@
 #include "target/config/store.h"
 #include "target/export/ana.h"
 #include "target/operations/change/apply.h"
-#include "target/engine/slow.h"
+#include "target/engine/request/slow.h"
 #include "target/association/controller.h"
 #include "target/command/admin/notice.h"
 #include "target/export/durability.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "target/operations/change/users.h"
 #include "target/config/diff.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 enum apply_mode {
 	APPLY_SHOW,	 /* changes nothing; reports the changes */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rcu.h"
-#include "target/engine/portal.h"
+#include "target/engine/record/portal.h"
 #include "target/operations/change/last_path.h"
 
 /* change NULL: as it is now. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "target/export/ana.h"
-#include "target/engine/portal.h"
+#include "target/engine/record/portal.h"
 #include "target/association/host_id.h"
 #include "target/operations/change/outlook.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "target/config/credentials.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/controller.h"
 
 /* Why the association ends, or cannot be made again. */
 enum loss {

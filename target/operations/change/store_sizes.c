@@ -11,7 +11,7 @@
 #include "base/rcu.h"
 #include "base/units.h"
 #include "target/command/admin/notice.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/export/namespace_size.h"
 #include "target/operations/change/store_sizes.h"
 #include "target/store/grow.h"

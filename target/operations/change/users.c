@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/rcu.h"
-#include "target/engine/host.h"
+#include "target/engine/record/host.h"
 #include "target/export/ana.h"
 #include "target/export/guard/guard_new.h"
 #include "target/operations/change/portal_change.h"

@@ -20,7 +20,7 @@
 #include "target/association/connection.h"
 #include "target/operations/control/list.h"
 #include "target/association/controller.h"
-#include "target/engine/capsule_text.h"
+#include "target/engine/record/capsule_text.h"
 #include "transport/wire/strings.h"
 
 /* ---- which queues --------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include "base/ticks.h"
 #include "target/association/connection.h"
 #include "target/operations/control/capture.h"
-#include "target/engine/response.h"
+#include "target/engine/request/response.h"
 
 static void mark_queues(struct capture_service *service)
 {

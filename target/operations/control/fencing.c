@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/rcu.h"
-#include "target/engine/controller.h"
+#include "target/engine/record/controller.h"
 #include "target/export/ana.h"
 #include "target/store/standby.h"
 #include "target/operations/control/fencing.h"

@@ -25,7 +25,7 @@
 #include "target/export/guard/guard_state.h"
 #include "target/export/health/health.h"
 #include "target/association/portal.h"
-#include "target/engine/queue.h"
+#include "target/engine/queue/queue.h"
 
 enum {
 	STORE_HEALTH_MAX = 256,

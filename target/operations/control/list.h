@@ -4,7 +4,7 @@
 
 #include <json-c/json.h>
 
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/operations/control/fields.h"
 
 /* {"schema": 1, "portals": [...]}: the list of that name, or all lists if what is NULL. NULL: no

@@ -2,8 +2,8 @@
 /* Which connections keep others waiting: for `status` and `list connections`. Control thread. */
 #pragma once
 
-#include "target/engine/load.h"
-#include "target/engine/target.h"
+#include "target/engine/request/load.h"
+#include "target/engine/record/target.h"
 
 struct connection;
 struct json_object;

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/list.h"
 #include "base/loop.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 struct backend;
 

@@ -2,7 +2,7 @@
 /* The endpoint for Prometheus (metrics.listen of the configuration). Control thread. */
 #pragma once
 
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 /* Listens, if configured. 0 or -errno (logged). */
 int metrics_start(struct target *target);

@@ -2,7 +2,7 @@
 /* The counters as text for Prometheus (exposition format 0.0.4). */
 #pragma once
 
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 
 /* Control thread. The caller owns the text, of *ret_n bytes. NULL: no memory. */
 char *prometheus_text(struct target *target, size_t *ret_n);

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "target/engine/portal.h"
+#include "target/engine/record/portal.h"
 #include "target/export/ana.h"
 #include "target/export/guard/guard_adopt.h"
 #include "target/export/guard/guard_text.h"

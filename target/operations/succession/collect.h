@@ -2,7 +2,7 @@
 /* Collects what a target leaves to its successor: export/handover.h. Control thread. */
 #pragma once
 
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/export/handover.h"
 
 /* Once pollers have stopped, and before the stores are closed. The handover shares the memory of

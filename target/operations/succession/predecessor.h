@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/export/handover.h"
 
 /*

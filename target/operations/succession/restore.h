@@ -2,7 +2,7 @@
 /* Restores what a target gets from its predecessor: export/handover.h. Control thread. */
 #pragma once
 
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/export/handover.h"
 #include "target/operations/succession/message.h"
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/error.h"
-#include "target/engine/target.h"
+#include "target/engine/record/target.h"
 #include "target/operations/succession/restore.h"
 
 /* The number of the inherited socket, in the environment. */

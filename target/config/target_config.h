@@ -58,8 +58,8 @@ struct config_discovery {
 	struct conf_list referrals; /* of struct config_referral */
 };
 
-/* Parsed data only; struct target (engine/record/target.h) has what runs. It owns its strings and lists:
- * conf_release frees them. */
+/* Parsed data only; struct target (engine/record/target.h) has what runs. It owns its strings and
+ * lists: conf_release frees them. */
 struct target_config {
 	uint64_t version;      /* 1 */
 	unsigned log_level;    /* enum log_level */

@@ -65,7 +65,7 @@ int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hook
 	int r;
 
 	*loop = (struct loop){.epoll_fd = -1, .wake_fd = -1, .hooks = hooks};
-	patience_init(&loop->patience, spin_ns, spin_ns == SPIN_AUTO ? wake_up_ns() : 0);
+	patience_init(&loop->patience, spin_ns, spin_is_time(spin_ns) ? 0 : wake_up_ns());
 	crowd_init(&loop->crowd);
 	list_init(&loop->timers);
 	list_init(&loop->calls);
@@ -378,17 +378,16 @@ uint64_t loop_deadline_ns(const struct loop *loop)
 	return timer ? timer->deadline_ns : UINT64_MAX;
 }
 
-static int sleep_ms(struct loop *loop, uint64_t timeout_ns)
+static int sleep_ms(struct loop *loop, uint64_t until_ns)
 {
-	uint64_t now = clock_ns(), deadline = loop_deadline_ns(loop);
+	uint64_t now_ns = clock_ns(), ms;
 
-	if (deadline != UINT64_MAX)
-		timeout_ns = MIN(timeout_ns, deadline > now ? deadline - now : 0);
-	if (timeout_ns == UINT64_MAX)
+	until_ns = MIN(until_ns, loop_deadline_ns(loop));
+	if (until_ns == UINT64_MAX)
 		return -1;
 	/* Rounded up: a wake-up before the deadline would only cost another turn. */
-	timeout_ns = (timeout_ns + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
-	return timeout_ns > INT32_MAX ? INT32_MAX : (int)timeout_ns;
+	ms = until_ns > now_ns ? (until_ns - now_ns - 1) / NSEC_PER_MSEC + 1 : 0;
+	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
 static NOINLINE unsigned look_at_fds(struct loop *loop)
@@ -492,15 +491,14 @@ static void take_time(struct loop *loop)
 	loop->now_ns = now_ns;
 }
 
-/* Polls until something happens or it is time to sleep. */
-static unsigned spin(struct loop *loop)
+/* Polls until something happens, or it is time to sleep or to return. */
+static unsigned spin(struct loop *loop, uint64_t until_ns)
 {
 	unsigned n;
 
-	take_time(loop);
 	while ((n = one_pass(loop, is_fd_turn(loop))) == 0) {
 		/* In a simulation, time stands still while a loop polls. */
-		if (clock_source || !is_patient(loop))
+		if (clock_source || !is_patient(loop) || loop->now_ns >= until_ns)
 			return 0;
 		__builtin_ia32_pause();
 		loop->now_ns = clock_ns();
@@ -527,7 +525,7 @@ static bool has_come(struct loop *loop)
 	       atomic_load(&loop->must_stop);
 }
 
-static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
+static void sleep_armed(struct loop *loop, uint64_t until_ns)
 {
 	arm_sources(loop);
 	atomic_store(&loop->is_sleeping, true);
@@ -540,7 +538,7 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 	if (loop->hooks && loop->hooks->before_sleep)
 		loop->hooks->before_sleep();
 	/* Offline for RCU, so it only collects events. Their handlers run after after_sleep. */
-	collect_fds(loop, sleep_ms(loop, timeout_ns));
+	collect_fds(loop, sleep_ms(loop, until_ns));
 	atomic_store(&loop->is_sleeping, false);
 	if (loop->hooks && loop->hooks->after_sleep)
 		loop->hooks->after_sleep();
@@ -551,9 +549,13 @@ static void sleep_armed(struct loop *loop, uint64_t timeout_ns)
 
 void loop_turn(struct loop *loop, uint64_t timeout_ns)
 {
-	if (spin(loop) || !list_is_empty(&loop->calls))
+	uint64_t until_ns;
+
+	take_time(loop);
+	until_ns = loop->now_ns + MIN(timeout_ns, UINT64_MAX - loop->now_ns);
+	if (spin(loop, until_ns) || !list_is_empty(&loop->calls))
 		return;
-	sleep_armed(loop, timeout_ns);
+	sleep_armed(loop, until_ns);
 }
 
 unsigned loop_poll(struct loop *loop)

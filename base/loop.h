@@ -104,13 +104,13 @@ struct loop {
 	uint64_t busy_ns; /* in passes that found items; read by any thread (counter.h) */
 };
 
-/* spin_ns: of spin.h; the first SPIN_AUTO measures for milliseconds. Returns 0 or -errno. */
+/* spin_ns: of spin.h; the first that is no time measures for milliseconds. Returns 0 or -errno. */
 int loop_init(struct loop *loop, uint64_t spin_ns, const struct loop_hooks *hooks);
 /* Accepts a zeroed loop. Every fd, timer and source must have been removed. */
 void loop_deinit(struct loop *loop);
 
 void loop_run(struct loop *loop); /* turns, until loop_stop; may be called again */
-/* One turn; sleeps at most timeout_ns (UINT64_MAX: until something happens). */
+/* One turn; polls and sleeps at most timeout_ns (UINT64_MAX: until something happens). */
 void loop_turn(struct loop *loop, uint64_t timeout_ns);
 /* When the first timer is due; UINT64_MAX: there is none. */
 uint64_t loop_deadline_ns(const struct loop *loop);

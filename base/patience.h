@@ -21,6 +21,9 @@
  *
  * So a wrong forecast costs W at most: of CPU time in a crowd, of latency elsewhere. W is taken off
  * a pause in which the loop slept, and the mean of a few long pauses does not hide many short ones.
+ *
+ * SPIN_ALWAYS differs in the first line: it polls without end, once new looks have found no crowd.
+ * In a crowd that uses up its time slice, or its peer's.
  */
 #pragma once
 
@@ -34,15 +37,15 @@
 enum {
 	/* The share that a wrong forecast may cost: a twentieth. */
 	PATIENCE_SHARE = 20,
-	/* Shares are in thousandths. A pause is 1/8 of one, so four change a forecast that was
-	 * sure. */
+	/* Shares are in thousandths. A pause is 1/8 of one, so four change a sure forecast. */
 	PATIENCE_ONE = 1000,
 	PATIENCE_WEIGHT = 8,
 	/* From one look for a crowd to the next: about a time slice of the scheduler. Two looks
 	 * within one slice see the same. */
 	PATIENCE_LOOK_NS = 2 * 1000 * 1000,
-	/* A verdict needs about CROWD_WEIGHT looks, so it holds for 20 times as long. */
-	PATIENCE_CROWDED_NS = PATIENCE_SHARE * CROWD_WEIGHT * PATIENCE_LOOK_NS,
+	/* A verdict needs about CROWD_WEIGHT looks. It holds for 20 times as long. */
+	PATIENCE_VERDICT_NS = CROWD_WEIGHT * PATIENCE_LOOK_NS,
+	PATIENCE_CROWDED_NS = PATIENCE_SHARE * PATIENCE_VERDICT_NS,
 };
 
 /* The forecast for pauses of one kind. */
@@ -52,8 +55,8 @@ struct patience_forecast {
 
 struct patience {
 	/* Thread: the owner's */
-	uint64_t spin_ns; /* how long to poll, or SPIN_AUTO */
-	uint64_t wake_ns; /* W; of SPIN_AUTO */
+	uint64_t spin_ns; /* of spin.h */
+	uint64_t wake_ns; /* W; 0 where spin_ns is a time */
 	struct patience_forecast forecasts[2];
 	uint64_t since_ns; /* when the current pause began; 0: there is none */
 	bool is_awaiting;  /* it began with something in flight */
@@ -63,7 +66,7 @@ struct patience {
 	uint64_t crowded_until_ns; /* end of the last verdict; no looks before it */
 };
 
-/* spin_ns: of spin.h. wake_ns: W (wake_up.h); 0 where spin_ns is not SPIN_AUTO. */
+/* spin_ns: of spin.h. wake_ns: W (wake_up.h); 0 where spin_ns is a time. */
 static inline void patience_init(struct patience *p, uint64_t spin_ns, uint64_t wake_ns)
 {
 	*p = (struct patience){.spin_ns = spin_ns, .wake_ns = wake_ns};
@@ -72,7 +75,7 @@ static inline void patience_init(struct patience *p, uint64_t spin_ns, uint64_t 
 /* Whether the owner shall now call crowd_look and pass the result to patience_looked. */
 static inline bool patience_must_look(const struct patience *p, uint64_t now_ns)
 {
-	return p->spin_ns == SPIN_AUTO && now_ns >= p->crowded_until_ns &&
+	return !spin_is_time(p->spin_ns) && now_ns >= p->crowded_until_ns &&
 	       now_ns - p->looked_ns >= PATIENCE_LOOK_NS;
 }
 
@@ -85,22 +88,20 @@ static inline void patience_looked(struct patience *p, uint64_t now_ns, enum cro
 		p->crowded_until_ns = now_ns + PATIENCE_CROWDED_NS;
 }
 
-/* SPIN_AUTO: how long to poll, in the pause that is current at now_ns. */
-static inline uint64_t patience_auto_ns(const struct patience *p, uint64_t now_ns)
+/* How long to poll, in the pause that is current at now_ns: as the user says, or by forecast. */
+static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
 {
 	const struct patience_forecast *forecast = &p->forecasts[p->is_awaiting];
 	bool is_soon = forecast->soon > PATIENCE_ONE / 2;
 	bool is_near = forecast->near > PATIENCE_ONE / 2;
 
-	if (now_ns >= p->crowded_until_ns || p->verdict == CROWD_NONE)
-		return is_near ? PATIENCE_SHARE * p->wake_ns : p->wake_ns;
-	return p->verdict == CROWD_ON_SEVERAL && is_soon ? p->wake_ns : 0;
-}
-
-/* How long to poll, in the pause that is current at now_ns: as the user says, or by forecast. */
-static inline uint64_t patience_limit_ns(const struct patience *p, uint64_t now_ns)
-{
-	return p->spin_ns == SPIN_AUTO ? patience_auto_ns(p, now_ns) : p->spin_ns;
+	if (spin_is_time(p->spin_ns))
+		return p->spin_ns;
+	if (now_ns < p->crowded_until_ns && p->verdict != CROWD_NONE)
+		return p->verdict == CROWD_ON_SEVERAL && is_soon ? p->wake_ns : 0;
+	if (p->spin_ns == SPIN_ALWAYS && now_ns >= p->crowded_until_ns + PATIENCE_VERDICT_NS)
+		return UINT64_MAX;
+	return is_near ? PATIENCE_SHARE * p->wake_ns : p->wake_ns;
 }
 
 /* The poll at now_ns found nothing, and no pause is current: one begins. is_awaiting: the loop has
@@ -115,7 +116,7 @@ static inline void patience_begin_pause(struct patience *p, uint64_t now_ns, boo
 /* In a pause, the poll at now_ns found nothing. True: poll again; false: sleep. */
 static inline bool patience_lasts(struct patience *p, uint64_t now_ns)
 {
-	return p->spin_ns == SPIN_ALWAYS || now_ns - p->since_ns < patience_limit_ns(p, now_ns);
+	return now_ns - p->since_ns < patience_limit_ns(p, now_ns);
 }
 
 /* The owner sleeps now, in the current pause: W counts against it. */

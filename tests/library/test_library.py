@@ -67,6 +67,11 @@ def test_sleeps(scratch):
     use(scratch, "completions", "ns=1&spin=never")
 
 
+def test_never_sleeps(scratch):
+    """Then, too, rblk_wait returns when its time is over."""
+    use(scratch, "completions", "ns=1&spin=always")
+
+
 def test_threads(scratch):
     use(scratch, "threads")
 
@@ -203,6 +208,7 @@ if __name__ == "__main__":
         ("memory windows", test_memory_windows),
         ("completion by callback, by polling and by descriptor", test_completions),
         ("the same without polling before sleep", test_sleeps),
+        ("the same without sleeping", test_never_sleeps),
         ("several threads, two volumes", test_threads),
         ("memory is registered and released a million times", test_registrations),
         ("a child process cannot use its parent's volumes", test_fork),

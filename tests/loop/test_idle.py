@@ -45,37 +45,41 @@ def excess(pids, allowed):
     return found
 
 
+def wait_idle(pids, allowed):
+    """The last timers of a load still run for a while, longer on a busy machine; then the processes are idle."""
+    for _ in range(WINDOWS):
+        found = excess(pids, allowed)
+        if not found:
+            break
+    expect(not found, "; ".join(found))
+
+
 def idle(keep_alive, allowed):
     def case(scratch):
         target = Target(scratch, ["nsid: 1, ram: 16MiB"])
         volume = Volume(target, 1, None, "--keep-alive", keep_alive)
         fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
-        pids = {"rblkd": target.process.pid, "volume process": volume.pid()}
-        # the load's last timers still run for a while, longer on a busy machine; then the process
-        # is idle
-        for _ in range(WINDOWS):
-            found = excess(pids, allowed)
-            if not found:
-                break
-        expect(not found, "; ".join(found))
+        wait_idle({"rblkd": target.process.pid, "volume process": volume.pid()}, allowed)
         volume.detach()
         target.stop()
     return case
 
 
 def always(scratch):
-    """Workers that have no I/O queue sleep, also where the others never do."""
+    """Workers that have no I/O queue or no NBD client sleep, also where the others never do: before one comes, and
+    after it is gone."""
     target = Target(scratch, ["nsid: 1, ram: 16MiB"], extra="tuning: {spin: always, workers: 2}")
-    for _ in range(WINDOWS):
-        found = excess({"rblkd": target.process.pid}, 4)
-        if not found:
-            break
-    expect(not found, "; ".join(found))
+    wait_idle({"rblkd": target.process.pid}, 4)
+    volume = Volume(target, 1, None, "--keep-alive", "0", "--spin", "always")
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=1m", *VERIFY)
+    wait_idle({"volume process": volume.pid()}, 4)
+    volume.detach()
+    wait_idle({"rblkd": target.process.pid}, 4)
     target.stop()
 
 
 CASES = [
-    ("spin: always, and no hosts", always),
+    ("spin: always, and no hosts or clients", always),
     # reading /proc costs the process nothing; the allowance is for the kernel's own housekeeping
     ("no keep alive: no wake-ups at all", idle("0", 4)),
     # every 5 s: timer, SEND, completion on either side

@@ -512,6 +512,16 @@ static void test_rests(void **state)
 	assert_string_equal(trace, "u");
 }
 
+/* A turn ends in time, also one that never sleeps. */
+static void test_polls_no_longer_than_told(void **state)
+{
+	uint64_t start_ns = clock_ns();
+
+	loop.patience.spin_ns = SPIN_ALWAYS;
+	loop_turn(&loop, 4 * NSEC_PER_MSEC);
+	assert_true(clock_ns() - start_ns >= 4 * NSEC_PER_MSEC);
+}
+
 /* Messages */
 
 enum {
@@ -679,6 +689,7 @@ int main(void)
 		TEST(test_idle_costs_nothing),
 		TEST(test_spins_before_sleep),
 		TEST(test_rests),
+		TEST(test_polls_no_longer_than_told),
 		TEST(test_messages_from_many_threads),
 		TEST(test_wake_up_is_never_lost),
 		TEST(test_stop_from_outside),

@@ -141,11 +141,41 @@ static void test_never(void **state)
 	assert_int_equal(polled_ns(FAR_NS), 0);
 }
 
+/* Whatever the pauses were. */
 static void test_always(void **state)
 {
 	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
+	pause_often(8, NSEC_PER_SEC);
+	assert_int_equal(polled_ns(NSEC_PER_SEC), NSEC_PER_SEC);
+}
+
+/* Threads that want the CPU get it, as with auto. */
+static void test_always_in_a_crowd(void **state)
+{
+	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_ON_SEVERAL);
+	assert_polls_for(WAKE_NS);
+	pause_often(8, FAR_NS);
+	assert_int_equal(polled_ns(SHORT_NS), 0);
 	meet_crowd(CROWD_ON_ONE);
-	assert_int_equal(polled_ns(FAR_NS), FAR_NS);
+	pause_often(8, SHORT_NS);
+	assert_int_equal(polled_ns(SHORT_NS), 0);
+}
+
+/* Until new looks could have found a crowd, it is as auto. A crowd that is still there would wait
+ * for some time slices before each verdict. */
+static void test_always_after_a_crowd(void **state)
+{
+	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_ON_ONE);
+	now_ns += PATIENCE_CROWDED_NS;
+	assert_true(patience_must_look(&patience, now_ns));
+	assert_polls_for(NEAR_NS);
+	now_ns += PATIENCE_VERDICT_NS;
+	meet_crowd(CROWD_NONE);
+	assert_int_equal(polled_ns(NSEC_PER_SEC), NSEC_PER_SEC);
 }
 
 /* A time that was asked for is kept, however crowded the CPUs are. */
@@ -214,7 +244,7 @@ static void test_looks_seldom(void **state)
 	patience_init(&patience, 0, WAKE_NS);
 	assert_false(patience_must_look(&patience, now_ns));
 	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
-	assert_false(patience_must_look(&patience, now_ns));
+	assert_true(patience_must_look(&patience, now_ns));
 }
 
 static void test_spin_as_text(void **state)
@@ -312,6 +342,8 @@ int main(void)
 		cmocka_unit_test_setup(test_scales_with_the_wake_up, setup),
 		cmocka_unit_test_setup(test_never, setup),
 		cmocka_unit_test_setup(test_always, setup),
+		cmocka_unit_test_setup(test_always_in_a_crowd, setup),
+		cmocka_unit_test_setup(test_always_after_a_crowd, setup),
 		cmocka_unit_test_setup(test_time, setup),
 		cmocka_unit_test_setup(test_crowd_and_soon, setup),
 		cmocka_unit_test_setup(test_crowd_and_near, setup),

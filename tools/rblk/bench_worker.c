@@ -172,7 +172,7 @@ int bench_worker_init(struct bench_worker *worker, const struct bench_load *load
 	worker->context = context;
 	crowd_init(&worker->crowd);
 	patience_init(&worker->patience, load->spin_ns,
-		      load->spin_ns == SPIN_AUTO ? wake_up_ns() : 0);
+		      spin_is_time(load->spin_ns) ? 0 : wake_up_ns());
 	worker->queues = calloc(n_queues, sizeof(*worker->queues));
 	worker->fds = calloc(n_queues, sizeof(*worker->fds));
 	if (!worker->queues || !worker->fds)

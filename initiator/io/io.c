@@ -247,6 +247,7 @@ static inline bool is_plain(const struct volume_queue *queue)
 
 void volume_io_submit(struct volume_queue *queue, struct volume_io *io)
 {
+	check(io->done && !((io->offset | io->length) & ((1ULL << queue->block_shift) - 1)));
 	io->done_bytes = 0;
 	io->n_retries = 0;
 	io->place = IO_TAKEN; /* it may be anything: a new I/O */

@@ -2,12 +2,14 @@
 #include <errno.h>
 
 #include "base/bits.h"
+#include "base/check.h"
 #include "target/store/step.h"
 
 void backend_take(struct backend *backend, struct backend_thread *thread, struct backend_io *io)
 {
 	struct backend_step *step = backend_step(io);
 
+	check(io->done);
 	io->backend = backend;
 	io->loop = thread->loop;
 	io->result = 0;

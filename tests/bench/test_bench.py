@@ -21,6 +21,7 @@ from harness import BUILD, LASTING, NQN, PATIENCE, RBLK, Target, expect, expect_
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "bench", "run")
 sys.path.insert(1, os.path.dirname(RUN))
 import first  # noqa: E402
+import walk  # noqa: E402
 MIB = 1 << 20
 REPORT = os.path.join(os.path.dirname(RUN), "..", "report")
 
@@ -390,6 +391,18 @@ def no_spdk(scratch):
         expect(done.returncode == 1 and len(rows) == 1 and text in rows[0]["error"], done.stdout + done.stderr)
 
 
+def one_write(_scratch):
+    """docs/ARCHITECTURE.md names the files that a WRITE enters, and no others."""
+    if not shutil.which("valgrind"):
+        print("# not run: valgrind is not installed: tools/packages bench", flush=True)
+        return
+    with open(os.path.join(os.path.dirname(RUN), "..", "..", "docs", "ARCHITECTURE.md"), encoding="utf-8") as f:
+        page = f.read().split("## The life of one WRITE")[1].split("\n## ")[0]
+    entered = {name for half in walk.of_one_write() for name in half if not name.startswith(("base/", "transport/"))}
+    named = set(re.findall(r"`((?:target|initiator|nbd_bridge)/[\w/]+\.c)`", page))
+    expect(entered == named, f"it enters {sorted(entered - named)}, and never {sorted(named - entered)}")
+
+
 CASES = [
     ("queues of one thread outlive a target that dies", queues_of_one_thread({})),
     ("so they do on a device like siw", queues_of_one_thread({"SOFTRDMA_LIKE": "siw"})),
@@ -406,6 +419,7 @@ CASES = [
     ("growth is measured and drawn", growth_drawn),
     ("attach to the first read is measured, and touches few pages", first_read),
     ("attach executes two programs, and makes no thread that ends", first_read_is_counted),
+    ("the page on a WRITE names the files that one enters", one_write),
     ("as shipped beside one that never sleeps", paused_targets),
     ("without SPDK its part says so", no_spdk),
     ("the fabric's floor", one_case("fabric", "4 KiB read d32", {"floor"})),

@@ -24,7 +24,7 @@ MARKS = {"deep", "deep-asan", "gate", "once", "no-tsan"}
 # Suites of the deep run with builds of their own, not one for each profile.
 EXTRAS = ("fuzz", "vm")
 # Suites that skip without packages of their own (tools/packages).
-WITH_PACKAGES = ("ceph",)
+WITH_PACKAGES = ("bench", "ceph")
 
 
 def limit_of(test):

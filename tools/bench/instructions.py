@@ -6,6 +6,7 @@ basic blocks did: a window. The windows with the most I/Os tell what an I/O cost
 program also started, or went to sleep and woke up because the machine had no time for its peer.
 Instructions of the program and its libraries count, those of the provider and what it calls do not."""
 
+import contextlib
 import ctypes
 import glob
 import os
@@ -26,7 +27,7 @@ SECONDS = 3
 WINDOW = 1000 * 1000  # basic blocks
 N_WINDOWS = 5  # the fullest
 MIN_PER_WINDOW = 1000  # I/Os
-NAMESPACE = {1: "ram: 64MiB, block_size: 4096"}
+NAMESPACE = "ram: 64MiB, block_size: 4096"
 LOAD = programs.Load("randread", 4096, 32)
 
 
@@ -96,57 +97,71 @@ class PidfdHelper:
 class Traced:
     """A server under callgrind, with the provider preloaded."""
 
-    def __init__(self, scratch, command, condition, env=None):
+    def __init__(self, scratch, window, command, condition, env=None):
         self.out = os.path.join(scratch, "callgrind.out")
         self.helper = PidfdHelper(scratch)
         env = machine.under_softrdma({"BENCH_PIDFD_SOCKET": self.helper.path, **(env or {})})
         env["LD_PRELOAD"] = built("tools", "bench", "libbench-pidfd.so") + ":" + env["LD_PRELOAD"]
         self.server = machine.Server(
             ["taskset", "-c", "0", "valgrind", "--tool=callgrind", f"--callgrind-out-file={self.out}",
-             f"--dump-every-bb={WINDOW}", "--compress-strings=no", *command], env=env)
+             f"--dump-every-bb={window}", "--compress-strings=no", *command], env=env)
         try:
             self.server.wait_ready(lambda: condition(self.server))
         except Failure:
             self.server.stop()
             raise
 
-    def end(self, per_io):
-        """The windows: [(I/Os, instructions)]."""
+    def end(self):
+        """The profiles of its windows, as paths."""
         self.server.stop()
         self.helper.close()
         windows = glob.glob(self.out + ".[0-9]*")
         keep = os.environ.get("RBLK_BENCH_CALLGRIND")  # a folder, for callgrind_annotate
         for path in windows if keep else []:
             shutil.copy(path, os.path.join(keep, f"{self.server.pid}{os.path.splitext(path)[1]}.callgrind"))
-        return [read_profile(path, per_io) for path in windows]
+        return windows
 
 
-def instructions_per_io(windows):
-    fullest = sorted(windows, reverse=True)[:N_WINDOWS]
+def instructions_per_io(windows, per_io):
+    fullest = sorted((read_profile(path, per_io) for path in windows), reverse=True)[:N_WINDOWS]
     if len(fullest) < N_WINDOWS or fullest[-1][0] < MIN_PER_WINDOW:
         raise Failure("too busy a machine to count instructions")
     return statistics.median(cost / n for n, cost in fullest)
 
 
-def of_target():
+@contextlib.contextmanager
+def target_windows(load, seconds, namespace, window=WINDOW):
+    """The windows of rblkd under a load of rblk bench."""
     with programs.folder() as scratch:
         port = machine.free_port()
-        config = programs.write_config(scratch, port, NAMESPACE, "{spin: never, workers: 1}")
-        traced = Traced(scratch, [built("target", "rblkd"), "--config", config],
+        config = programs.write_config(scratch, port, {1: namespace}, "{spin: never, workers: 1}")
+        traced = Traced(scratch, window, [built("target", "rblkd"), "--config", config],
                         lambda server: server.has_said(programs.READY))
         try:
-            programs.rblk_bench(programs.Target(traced.server, port), 1, LOAD, SECONDS)
+            programs.rblk_bench(programs.Target(traced.server, port), 1, load, seconds)
         finally:
-            windows = traced.end("request_on_recv")
-        return instructions_per_io(windows)
+            windows = traced.end()
+        yield windows
+
+
+@contextlib.contextmanager
+def volume_windows(load, seconds, namespace, window=WINDOW):
+    """The windows of a volume process under a load of fio."""
+    with programs.folder() as scratch, programs.rblkd(scratch, {1: namespace}) as target:
+        command, env, path = programs.volume_command(scratch, target, 1)
+        traced = Traced(scratch, window, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
+        try:
+            programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), load, seconds)
+        finally:
+            windows = traced.end()
+        yield windows
+
+
+def of_target():
+    with target_windows(LOAD, SECONDS, NAMESPACE) as windows:
+        return instructions_per_io(windows, "request_on_recv")
 
 
 def of_volume():
-    with programs.folder() as scratch, programs.rblkd(scratch, NAMESPACE) as target:
-        command, env, path = programs.volume_command(scratch, target, 1)
-        traced = Traced(scratch, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
-        try:
-            programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), LOAD, SECONDS)
-        finally:
-            windows = traced.end("on_read")
-        return instructions_per_io(windows)
+    with volume_windows(LOAD, SECONDS, NAMESPACE) as windows:
+        return instructions_per_io(windows, "on_read")

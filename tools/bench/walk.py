@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The .c files that one WRITE enters, seen by callgrind: `RBLK_BUILD=build/dev tools/bench/walk.py` prints them.
 
-fio writes 64 KiB at a time through the NBD socket to a file that rblkd exports. One of the two programs
-runs under callgrind, which writes down what each window of basic blocks executed. A file counts if it ran
-in each window but a few in which a write ran: what starts and what a timer runs is in few of them."""
+rblkd, under a load of rblk bench, and then a volume process, under one of fio on its NBD socket, writes 64 KiB
+at a time to a file. Callgrind writes down what each window of basic blocks executed. A file counts if it ran in
+most of the windows with a write: what starts, and what a timer runs, is in few of them."""
 
 import collections
-import glob
 import os
 import re
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """User-space instructions an I/O costs one of our programs, the software provider's excluded.
 
-callgrind runs the program on one CPU, where it does not poll, and writes down what each million of
+callgrind runs the program on one CPU, told never to poll, and writes down what each million of
 basic blocks did: a window. The windows with the most I/Os tell what an I/O costs. In the others the
 program also started, or went to sleep and woke up because the machine had no time for its peer.
 Instructions of the program and its libraries count, those of the provider and what it calls do not."""
@@ -149,7 +149,8 @@ def volume_windows(load, seconds, namespace, window=WINDOW):
     """The windows of a volume process under a load of fio."""
     with programs.folder() as scratch, programs.rblkd(scratch, {1: namespace}) as target:
         command, env, path = programs.volume_command(scratch, target, 1)
-        traced = Traced(scratch, window, command, lambda _: os.path.exists(path) and machine.accepts(path), env)
+        traced = Traced(scratch, window, [*command, "--spin", "never"],
+                        lambda _: os.path.exists(path) and machine.accepts(path), env)
         try:
             programs.fio_nbd(programs.Volume(f"nbd+unix:///?socket={path}", []), load, seconds)
         finally:

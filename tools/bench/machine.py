@@ -140,14 +140,17 @@ class Server:
 
 
 def cpu_us(pids):
-    """Microseconds of CPU that all threads of these processes have used."""
+    """Microseconds of CPU that these processes have used, with those of their threads that have ended."""
     total = 0
     for pid in pids:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/schedstat",
-                                                    encoding="ascii") as f:
-                total += int(f.read().split()[0])
-    return total / 1000
+        with contextlib.suppress(OSError):
+            total += time.clock_gettime(cpu_clock(pid))
+    return total * 1e6
+
+
+def cpu_clock(pid):
+    """The clock of another process's CPU time, as clock_getcpuclockid(3) makes its id."""
+    return ~pid << 3 | 2
 
 
 def own_segment(pid):

@@ -12,7 +12,7 @@
 
 enum {
 	LINE_BYTES = 64,
-	NOT_OPENED = -2, /* schedstat_fd until the first look: the file is the owner thread's */
+	NOT_OPENED = -2, /* schedstat_fd until the owner's thread sleeps or looks */
 };
 
 void crowd_init(struct crowd *crowd)
@@ -32,6 +32,18 @@ void crowd_deinit(struct crowd *crowd)
 	if (crowd->schedstat_fd >= 0)
 		close(crowd->schedstat_fd);
 	crowd->loadavg_fd = crowd->schedstat_fd = -1;
+}
+
+static void open_schedstat(struct crowd *crowd)
+{
+	if (crowd->schedstat_fd == NOT_OPENED)
+		crowd->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+}
+
+void crowd_sleeps(struct crowd *crowd)
+{
+	open_schedstat(crowd);
+	crowd->has_looked = false;
 }
 
 /* The number after n_spaces spaces in a file of one line; 0 when it cannot be read. */
@@ -69,17 +81,19 @@ static void look_at_waits(struct crowd *crowd, uint64_t now_ns)
 }
 
 /* "0.20 0.18 0.12 3/80 11206": 3 threads run or are runnable, the caller included. */
-static void look_at_excess(struct crowd *crowd)
+static void look_at_load(struct crowd *crowd)
 {
-	crowd->excess = mean(crowd->excess,
-			     number_in(crowd->loadavg_fd, 3) > crowd->n_online ? 1000 : 0);
+	uint64_t n_runnable = number_in(crowd->loadavg_fd, 3);
+
+	crowd->full = mean(crowd->full, n_runnable >= crowd->n_online ? 1000 : 0);
+	crowd->excess = mean(crowd->excess, n_runnable > crowd->n_online ? 1000 : 0);
 }
 
 /* After a verdict the signs begin at three quarters of their thresholds, so that a few looks find a
  * crowd that is still there, and one look does not. */
 static void begin_again(struct crowd *crowd)
 {
-	crowd->waits = MIN(crowd->waits, CROWD_WAITS * 3U / 4);
+	crowd->waits = MIN(crowd->waits, CROWD_WAITING * 3U / 4);
 	crowd->excess = MIN(crowd->excess, CROWD_EXCESS * 3U / 4);
 	crowd->has_looked = false;
 }
@@ -88,14 +102,13 @@ enum crowd_verdict crowd_look_on(struct crowd *crowd, uint64_t now_ns, unsigned 
 {
 	bool has_all = n_usable >= crowd->n_online && !crowd->has_quota;
 
-	if (crowd->schedstat_fd == NOT_OPENED)
-		crowd->schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+	open_schedstat(crowd);
 	look_at_waits(crowd, now_ns);
-	look_at_excess(crowd);
-	if (has_all ? crowd->excess <= CROWD_EXCESS : crowd->waits <= CROWD_WAITS)
-		return CROWD_NONE;
+	look_at_load(crowd);
+	if (has_all ? crowd->excess <= CROWD_EXCESS : crowd->waits <= CROWD_WAITING)
+		return has_all && crowd->full > CROWD_BUSY ? CROWD_FULL : CROWD_NONE;
 	begin_again(crowd);
-	return n_usable > 1 ? CROWD_ON_SEVERAL : CROWD_ON_ONE;
+	return CROWD_WAITS;
 }
 
 enum crowd_verdict crowd_look(struct crowd *crowd, uint64_t now_ns)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether other threads want the CPUs that a loop may use: a crowd. The owner is a loop, which
- * looks while it polls (patience.h has the policy). There are two signs, both means over looks at
+ * looks while it polls (patience.h has the policy). There are three signs, all means over looks at
  * proc(5), in thousandths:
  *
- *   excess  the share of looks with more runnable threads than CPUs (loadavg). It sees all CPUs of
- *           the machine, so it counts where the loop may use all of them.
- *   waits   the share of time for which the thread was runnable without a CPU (schedstat). It
- *           counts where the loop may use fewer: by affinity, by a cpuset, by a quota. Elsewhere a
- *           wait says only that the scheduler has put two threads on one CPU, beside a free one.
+ *   full    the share of looks with as many runnable threads as CPUs, or more (loadavg).
+ *   excess  the share of looks with more.
+ *   waits   the share of time for which the thread was runnable without a CPU (schedstat).
  *
- * A crowd is there if excess is above one half: more often than not a thread waits for a CPU. Or if
+ * The first two see all CPUs of the machine, so they count where the loop may use all of them. The
+ * third counts where the loop may use fewer: by affinity, by a cpuset, by a quota. Elsewhere a wait
+ * says only that the scheduler has put two threads on one CPU, beside a free one.
+ *
+ * Threads wait if excess is above one half: more often than not a thread waits for a CPU. Or if
  * waits are above a quarter: one other thread that always wants the CPU of this one causes a half.
+ * No CPU is idle if full is above one half.
  *
  * A look counts only while the thread polls. Once the threads of a crowd sleep, none waits. And
  * waits count only between two looks without a sleep: each wake-up is a short wait, too. Without
@@ -23,16 +26,18 @@
 #include <stdint.h>
 
 enum {
+	CROWD_BUSY = 500,
 	CROWD_EXCESS = 500,
-	CROWD_WAITS = 250,
-	/* A look is 1/16 of a mean: a thread of the kernel that runs now and then is no crowd. */
-	CROWD_WEIGHT = 16,
+	CROWD_WAITING = 250,
+	/* A look is 1/64 of a mean. A loop, its client and its peer wake each other before they
+	 * sleep: a few looks in a row see them all, and they are no crowd. */
+	CROWD_WEIGHT = 64,
 };
 
 enum crowd_verdict {
 	CROWD_NONE,
-	CROWD_ON_SEVERAL, /* others want the CPUs that the loop may use */
-	CROWD_ON_ONE,	  /* the same, and it may use only one */
+	CROWD_FULL,  /* no CPU is idle while the loop polls */
+	CROWD_WAITS, /* threads wait for a CPU while it polls */
 };
 
 struct crowd {
@@ -42,7 +47,7 @@ struct crowd {
 	bool has_quota;		       /* a control group limits the CPU time */
 	bool has_looked;	       /* looked_ns, waited_ns are set; false after a sleep */
 	uint64_t looked_ns, waited_ns; /* at the last look */
-	unsigned waits, excess;	       /* the signs */
+	unsigned waits, excess, full;  /* the signs */
 };
 
 /* Any thread, before the owner looks. Never fails: without /proc there is no crowd. */
@@ -56,8 +61,6 @@ enum crowd_verdict crowd_look(struct crowd *crowd, uint64_t now_ns);
 /* The same, for a loop that may use n_usable CPUs of the machine. */
 enum crowd_verdict crowd_look_on(struct crowd *crowd, uint64_t now_ns, unsigned n_usable);
 
-/* Owner's thread, when it sleeps. */
-static inline void crowd_sleeps(struct crowd *crowd)
-{
-	crowd->has_looked = false;
-}
+/* Owner's thread, before it sleeps. The first call opens schedstat, which is the thread's own: a
+ * loop has all its descriptors once it has slept. */
+void crowd_sleeps(struct crowd *crowd);

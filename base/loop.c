@@ -439,13 +439,14 @@ static unsigned one_pass(struct loop *loop, bool must_look_at_fds)
 	return n;
 }
 
-/* Whether something is in flight: an answer is on its way. */
-static bool is_awaiting(const struct loop *loop)
+/* Clients of this machine are those behind descriptors. */
+static struct patience_pause pause_of(const struct loop *loop)
 {
+	struct patience_pause pause = {.is_local = loop->n_inputs > 0};
+
 	list_for_each (node, &loop->awaited)
-		if (*list_entry(node, struct loop_awaited, node)->n)
-			return true;
-	return false;
+		pause.n_in_flight += *list_entry(node, struct loop_awaited, node)->n;
+	return pause;
 }
 
 static bool is_fd_turn(struct loop *loop)
@@ -461,7 +462,7 @@ static bool is_patient(struct loop *loop)
 	if (atomic_load_explicit(&loop->must_stop, memory_order_relaxed))
 		return false;
 	if (!loop->patience.since_ns)
-		patience_begin_pause(&loop->patience, loop->now_ns, is_awaiting(loop));
+		patience_begin_pause(&loop->patience, loop->now_ns, pause_of(loop));
 	if (patience_must_look(&loop->patience, loop->now_ns))
 		patience_looked(&loop->patience, loop->now_ns,
 				crowd_look(&loop->crowd, loop->now_ns));

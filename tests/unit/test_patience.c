@@ -26,13 +26,13 @@ enum {
 
 static struct patience patience;
 static uint64_t now_ns;
-static bool is_awaiting;
+static struct patience_pause pause_kind;
 
 static int setup(void **state)
 {
 	patience_init(&patience, SPIN_AUTO, WAKE_NS);
 	now_ns = NSEC_PER_SEC;
-	is_awaiting = false;
+	pause_kind = (struct patience_pause){0};
 	return 0;
 }
 
@@ -42,7 +42,7 @@ static uint64_t polled_ns(uint64_t pause_ns)
 {
 	uint64_t start_ns = ++now_ns, polled;
 
-	patience_begin_pause(&patience, now_ns, is_awaiting);
+	patience_begin_pause(&patience, now_ns, pause_kind);
 	while (now_ns - start_ns < pause_ns && patience_lasts(&patience, now_ns))
 		now_ns += POLL_NS;
 	polled = now_ns - start_ns;
@@ -116,13 +116,13 @@ static void test_outliers(void **state)
 static void test_answers_apart_from_new_work(void **state)
 {
 	for (unsigned i = 0; i < 20; i++) {
-		is_awaiting = true;
+		pause_kind.n_in_flight = 2;
 		polled_ns(4 * WAKE_NS);
-		is_awaiting = false;
+		pause_kind.n_in_flight = 0;
 		polled_ns(FAR_NS);
 	}
 	assert_polls_for(WAKE_NS);
-	is_awaiting = true;
+	pause_kind.n_in_flight = 2;
 	assert_int_equal(polled_ns(4 * WAKE_NS), 4 * WAKE_NS);
 }
 
@@ -154,13 +154,18 @@ static void test_always_in_a_crowd(void **state)
 {
 	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
 	pause_often(20, SHORT_NS);
-	meet_crowd(CROWD_ON_SEVERAL);
-	assert_polls_for(WAKE_NS);
-	pause_often(8, FAR_NS);
+	meet_crowd(CROWD_WAITS);
 	assert_int_equal(polled_ns(SHORT_NS), 0);
-	meet_crowd(CROWD_ON_ONE);
-	pause_often(8, SHORT_NS);
-	assert_int_equal(polled_ns(SHORT_NS), 0);
+}
+
+/* No thread waits, and the user asks for it: the last CPU is the loop's. */
+static void test_always_takes_the_last_cpu(void **state)
+{
+	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
+	pause_kind.is_local = true;
+	now_ns += PATIENCE_VERDICT_NS;
+	meet_crowd(CROWD_FULL);
+	assert_int_equal(polled_ns(NSEC_PER_SEC), NSEC_PER_SEC);
 }
 
 /* Until new looks could have found a crowd, it is as auto. A crowd that is still there would wait
@@ -169,9 +174,8 @@ static void test_always_after_a_crowd(void **state)
 {
 	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
 	pause_often(20, SHORT_NS);
-	meet_crowd(CROWD_ON_ONE);
+	meet_crowd(CROWD_WAITS);
 	now_ns += PATIENCE_CROWDED_NS;
-	assert_true(patience_must_look(&patience, now_ns));
 	assert_polls_for(NEAR_NS);
 	now_ns += PATIENCE_VERDICT_NS;
 	meet_crowd(CROWD_NONE);
@@ -184,67 +188,86 @@ static void test_time(void **state)
 	patience_init(&patience, 3 * WAKE_NS, WAKE_NS);
 	assert_polls_for(3 * WAKE_NS);
 	pause_often(40, SHORT_NS);
-	meet_crowd(CROWD_ON_ONE);
+	meet_crowd(CROWD_WAITS);
 	assert_polls_for(3 * WAKE_NS);
 }
 
-/* Among others a loop polls for what comes soon, and only for as long as a wake-up takes. */
-static void test_crowd_and_soon(void **state)
+/* Where threads wait for a CPU, the loop sleeps at once, however short the pauses are. */
+static void test_crowd(void **state)
 {
 	pause_often(20, SHORT_NS);
-	meet_crowd(CROWD_ON_SEVERAL);
-	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
-	assert_polls_for(WAKE_NS);
-}
-
-static void test_crowd_and_near(void **state)
-{
-	pause_often(20, 2 * WAKE_NS);
-	meet_crowd(CROWD_ON_SEVERAL);
-	assert_int_equal(polled_ns(2 * WAKE_NS), 0);
-}
-
-/* The pauses of a crowd that has begun to sleep are measured, too. */
-static void test_crowd_becomes_short(void **state)
-{
-	pause_often(20, 2 * WAKE_NS);
-	meet_crowd(CROWD_ON_SEVERAL);
-	pause_often(8, SHORT_NS);
-	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
-}
-
-/* The thread that the loop waits for may need the only CPU. */
-static void test_crowd_on_one_cpu(void **state)
-{
-	pause_often(20, SHORT_NS);
-	meet_crowd(CROWD_ON_ONE);
+	meet_crowd(CROWD_WAITS);
 	assert_int_equal(polled_ns(SHORT_NS), 0);
+	pause_kind.n_in_flight = 1;
+	assert_int_equal(polled_ns(SHORT_NS), 0);
+}
+
+/* A client on this machine gets the last CPU. A peer elsewhere has its own. */
+static void test_last_cpu(void **state)
+{
+	pause_often(20, SHORT_NS);
+	meet_crowd(CROWD_FULL);
+	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
+	pause_kind.is_local = true;
+	assert_int_equal(polled_ns(SHORT_NS), 0);
+	pause_kind.n_in_flight = 2; /* they may come together */
+	assert_int_equal(polled_ns(SHORT_NS), 0);
+	pause_kind.n_in_flight = 1;
+	assert_polls_for(PATIENCE_LONE_NS);
+	now_ns += PATIENCE_CROWDED_NS;
+	pause_kind.n_in_flight = 0;
+	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
 }
 
 static void test_verdict_ends(void **state)
 {
 	pause_often(20, SHORT_NS);
-	meet_crowd(CROWD_ON_ONE);
+	meet_crowd(CROWD_WAITS);
 	now_ns += PATIENCE_CROWDED_NS;
 	assert_int_equal(polled_ns(SHORT_NS), SHORT_NS);
 	assert_polls_for(NEAR_NS);
+}
+
+/* The second poll of a pause, as long after the first. */
+static bool looks_after(uint64_t ns)
+{
+	patience_begin_pause(&patience, now_ns, pause_kind);
+	patience_must_look(&patience, now_ns);
+	return patience_must_look(&patience, now_ns += ns);
 }
 
 /* The check for a crowd is a system call, so it is rare, and omitted if its result changes
  * nothing. */
 static void test_looks_seldom(void **state)
 {
-	assert_true(patience_must_look(&patience, now_ns));
-	meet_crowd(CROWD_NONE);
+	assert_true(looks_after(PATIENCE_LOOK_NS));
 	assert_false(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS - 1));
 	assert_true(patience_must_look(&patience, now_ns + PATIENCE_LOOK_NS));
-	meet_crowd(CROWD_ON_SEVERAL);
-	assert_false(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS - 1));
-	assert_true(patience_must_look(&patience, now_ns + PATIENCE_CROWDED_NS));
+	meet_crowd(CROWD_FULL); /* there may be a crowd besides */
+	assert_true(looks_after(2 * PATIENCE_LOOK_NS));
+	meet_crowd(CROWD_WAITS);
+	assert_false(looks_after(PATIENCE_CROWDED_NS - 1));
+	assert_true(looks_after(2 * PATIENCE_LOOK_NS));
 	patience_init(&patience, 0, WAKE_NS);
-	assert_false(patience_must_look(&patience, now_ns));
+	assert_false(looks_after(PATIENCE_LOOK_NS));
 	patience_init(&patience, SPIN_ALWAYS, WAKE_NS);
-	assert_true(patience_must_look(&patience, now_ns));
+	assert_true(looks_after(PATIENCE_LOOK_NS));
+}
+
+/* A look is due while the loop polls, or it is left out: as a pause begins, and after a sleep,
+ * the threads that it has woken run, too. */
+static void test_looks_while_it_polls(void **state)
+{
+	assert_true(looks_after(PATIENCE_LOOK_NS));
+	now_ns += 2 * PATIENCE_LOOK_NS;
+	patience_begin_pause(&patience, now_ns, pause_kind);
+	assert_false(patience_must_look(&patience, now_ns));
+	assert_false(patience_must_look(&patience, now_ns + PATIENCE_RETRY_NS - 1));
+	assert_true(patience_must_look(&patience, now_ns + PATIENCE_RETRY_NS));
+	patience_sleeps(&patience);
+	now_ns += 2 * PATIENCE_LOOK_NS;
+	assert_false(patience_must_look(&patience, now_ns));
+	assert_true(patience_must_look(&patience, now_ns + PATIENCE_RETRY_NS));
 }
 
 static void test_spin_as_text(void **state)
@@ -343,14 +366,14 @@ int main(void)
 		cmocka_unit_test_setup(test_never, setup),
 		cmocka_unit_test_setup(test_always, setup),
 		cmocka_unit_test_setup(test_always_in_a_crowd, setup),
+		cmocka_unit_test_setup(test_always_takes_the_last_cpu, setup),
 		cmocka_unit_test_setup(test_always_after_a_crowd, setup),
 		cmocka_unit_test_setup(test_time, setup),
-		cmocka_unit_test_setup(test_crowd_and_soon, setup),
-		cmocka_unit_test_setup(test_crowd_and_near, setup),
-		cmocka_unit_test_setup(test_crowd_becomes_short, setup),
-		cmocka_unit_test_setup(test_crowd_on_one_cpu, setup),
+		cmocka_unit_test_setup(test_crowd, setup),
+		cmocka_unit_test_setup(test_last_cpu, setup),
 		cmocka_unit_test_setup(test_verdict_ends, setup),
 		cmocka_unit_test_setup(test_looks_seldom, setup),
+		cmocka_unit_test_setup(test_looks_while_it_polls, setup),
 		cmocka_unit_test_setup(test_spin_as_text, setup),
 		cmocka_unit_test(test_wake_up_is_kept),
 	};

@@ -111,14 +111,15 @@ static bool poll_all(struct bench_worker *worker)
 }
 
 /* All queues were found empty: whether to look again at once. The policy of a loop (base/loop.c),
- * since a loop is what these queues would share. */
+ * since a loop is what these queues would share. Each has something in flight. */
 static bool is_patient(struct bench_worker *worker)
 {
 	struct patience *patience = &worker->patience;
 	uint64_t now_ns = clock_ns();
 
 	if (!patience->since_ns)
-		patience_begin_pause(patience, now_ns, true);
+		patience_begin_pause(patience, now_ns,
+				     (struct patience_pause){.n_in_flight = worker->n_queues});
 	if (patience_must_look(patience, now_ns))
 		patience_looked(patience, now_ns, crowd_look(&worker->crowd, now_ns));
 	return patience_lasts(patience, now_ns);

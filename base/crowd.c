@@ -60,6 +60,7 @@ static uint64_t number_in(int fd, unsigned n_spaces)
 	return at ? strtoull(at, NULL, 10) : 0;
 }
 
+/* Rounded down at each look, so it ends up to CROWD_WEIGHT below a value that stays. */
 static unsigned mean(unsigned mean, unsigned value)
 {
 	return (mean * (CROWD_WEIGHT - 1) + value) / CROWD_WEIGHT;

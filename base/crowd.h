@@ -26,9 +26,9 @@
 #include <stdint.h>
 
 enum {
-	CROWD_BUSY = 500,
-	CROWD_EXCESS = 500,
-	CROWD_WAITING = 250,
+	CROWD_BUSY = 500,    /* of full */
+	CROWD_EXCESS = 500,  /* of excess */
+	CROWD_WAITING = 250, /* of waits */
 	/* A look is 1/64 of a mean. A loop, its client and its peer wake each other before they
 	 * sleep: a few looks in a row see them all, and they are no crowd. */
 	CROWD_WEIGHT = 64,

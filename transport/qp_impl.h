@@ -105,7 +105,7 @@ struct qp {
 	struct list credited; /* in cq->credited after slots came back */
 	enum qp_state state;
 	struct work ahead; /* stands for WRITEs and binds, which have no own work */
-	struct work drain_marker;
+	struct work settler, drain_marker;
 	struct completion cause; /* the first error */
 	struct loop_call unposted_call, broken_call, drained_call;
 	struct loop_timer quiet; /* expires when a drain gets no completion */
@@ -120,10 +120,11 @@ struct qp {
 	void *context; /* the owner's */
 };
 
-/* No request is outstanding that was queued with QP_SIGNALED. */
+/* Nothing is outstanding in the send queue. Requests without QP_SIGNALED stay outstanding until a
+ * later completion, or qp_settle. */
 static inline bool qp_is_quiet(const struct qp *qp)
 {
-	return qp->n_posted == qp->n_unsignaled && !qp->wants_signal;
+	return qp->n_posted == 0;
 }
 
 /* Owner loop. Free send-queue slots; one is reserved for the drain marker. */

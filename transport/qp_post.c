@@ -259,6 +259,29 @@ void qp_invalidate(struct qp *qp, struct work *work, const struct window *window
 	wr->invalidate_rkey = window->rkey;
 }
 
+static void on_own_done(struct work *work, const struct completion *c)
+{
+}
+
+/* A WRITE of no bytes: its completion settles the others. The peer's device acknowledges it without
+ * a look at its key (IBA 1.4, C9-88). On iWARP all requests are signaled. */
+void qp_settle(struct qp *qp)
+{
+	struct ibv_send_wr *wr;
+
+	check(!qp->settler.done);
+	if (!qp->n_unsignaled || qp->wants_signal)
+		return;
+	qp->settler.done = on_own_done;
+	wr = queue_wr(qp, &qp->settler, NULL, 0);
+	if (!wr)
+		return;
+	signal(qp, wr);
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	wr->wr.rdma.remote_addr = 0;
+	wr->wr.rdma.rkey = 0;
+}
+
 /*
  * A post can fail in the middle of a chain: the device has the requests before bad. siw does not
  * return bad, so the device may have all of them, and draining brings them back. If bad is the SEND
@@ -402,10 +425,6 @@ void qp_drop_chain(struct qp *qp)
 	loop_defer(qp->cq->loop, &qp->unposted_call);
 }
 
-static void on_marker_done(struct work *work, const struct completion *c)
-{
-}
-
 /*
  * The marker is the last work request of the queue pair. When it completes, all others have, too.
  * With a shared receive queue, all receives that this queue pair took are then reported as well.
@@ -418,7 +437,7 @@ void qp_post_marker(struct qp *qp)
 				 .send_flags = IBV_SEND_SIGNALED};
 	struct ibv_send_wr *bad;
 
-	qp->drain_marker = (struct work){.done = on_marker_done};
+	qp->drain_marker = (struct work){.done = on_own_done};
 	/* Unposted works must stay last in the ring, so with any of them there is no marker. */
 	if (qp->n_unposted || ibv_post_send(qp->verbs, &wr, &bad)) {
 		loop_defer(qp->cq->loop, &qp->unposted_call);

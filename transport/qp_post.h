@@ -40,6 +40,9 @@ uint32_t qp_bind(struct qp *qp, struct window *window, const struct mr *mr, void
 void qp_invalidate(struct qp *qp, struct work *work, const struct window *window);
 /* Takes a READ credit, too (qp_has_read_credit). Always signaled. */
 void qp_read(struct qp *qp, struct work *work, struct sge sge, uint64_t remote_addr, uint32_t rkey);
+/* At most once, to a peer that lets this side WRITE. Has the device complete all that was queued
+ * before: on_credit is called when the last of it has left and was acknowledged. */
+void qp_settle(struct qp *qp);
 /* Posts the chain now, before the end of the turn. */
 void qp_flush(struct qp *qp);
 

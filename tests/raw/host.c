@@ -182,8 +182,19 @@ static void take_completion(struct raw_queue *q, const struct ibv_wc *wc, bool *
 	memcpy(&q->arrived[q->n_arrived++], q->memory + RECVS_AT + (wc->wr_id - 1) * RECV_BYTES,
 	       sizeof(struct nvme_cqe));
 	q->invalidated_rkey = wc->wc_flags & IBV_WC_WITH_INV ? wc->invalidated_rkey : 0;
-	if (!q->keeps_receives)
+	if (q->keeps_receives)
+		q->is_kept[wc->wr_id - 1] = true;
+	else
 		post_recv(q, (unsigned)wc->wr_id - 1);
+}
+
+void raw_give_receives(struct raw_queue *q)
+{
+	q->keeps_receives = false;
+	for (unsigned i = 0; i < RAW_RECVS; i++)
+		if (q->is_kept[i])
+			post_recv(q, i);
+	memset(q->is_kept, 0, sizeof(q->is_kept));
 }
 
 /* Polls completions; true when a SEND was among them. */

@@ -29,6 +29,7 @@ struct raw_queue {
 	char *data;   /* RAW_DATA_BYTES that the target may read and write */
 	bool is_connected;
 	bool keeps_receives;	   /* does not post them again, so responses run out of them */
+	bool is_kept[RAW_RECVS];   /* these receives */
 	bool is_dead;		   /* a work request failed or was flushed, or the target left */
 	uint8_t private_data[196]; /* from the target's answer */
 	unsigned n_private;
@@ -51,6 +52,8 @@ void raw_close(struct raw_queue *q);
 void raw_send(struct raw_queue *q, const void *capsule, uint32_t n);
 /* False: the connection died, or no response came in that time. */
 bool raw_receive(struct raw_queue *q, struct nvme_cqe *ret_cqe, unsigned timeout_ms);
+/* Keeps receives no longer: posts those that it has kept. */
+void raw_give_receives(struct raw_queue *q);
 /* Whether the next n responses come, each within that time, and all with success. */
 bool raw_collect(struct raw_queue *q, unsigned n, unsigned timeout_ms);
 /* Whether the target disconnects within a minute. */

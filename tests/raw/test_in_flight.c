@@ -20,6 +20,7 @@
 
 enum {
 	DEPTH = 31,
+	N_FLUSHES = 3,
 	NS_BYTES = 16 * 1024 * 1024,
 	WAIT_MS = 60000,
 };
@@ -301,6 +302,33 @@ static void answers_before_it_stops(void **state)
 	raw_host_close(&h);
 }
 
+/* SIGTERM: responses that are on their way arrive, though no command is in flight any more. */
+static void answers_arrive_before_it_stops(void **state)
+{
+	struct nvme_sqe sqe;
+	struct daemon own;
+	struct raw_host h;
+
+	daemon_start(&own, "");
+	raw_host_open(&h, own.port);
+	h.io.keeps_receives = true;
+	for (unsigned i = 0; i < RAW_RECVS; i++)
+		assert_int_equal(raw_io(&h.io, NVME_IO_READ, DAEMON_RAM, 0, 1, 512), NVME_OK);
+	for (unsigned i = 0; i < N_FLUSHES; i++) {
+		sqe = raw_sqe(&h.io, NVME_IO_FLUSH, DAEMON_RAM);
+		raw_send(&h.io, &sqe, sizeof(sqe));
+	}
+	while (daemon_n_commands(&own) < 1 + RAW_RECVS + N_FLUSHES)
+		usleep(1000);
+	daemon_terminate(&own);
+	daemon_wait_logged(&own, "stopping: 2 connections to finish");
+	raw_give_receives(&h.io);
+	assert_true(raw_collect(&h.io, N_FLUSHES, WAIT_MS));
+	assert_true(raw_is_dropped(&h.admin));
+	daemon_stop(&own);
+	raw_host_close(&h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +340,7 @@ int main(void)
 		cmocka_unit_test_teardown(host_that_takes_nothing, next_good_host),
 		cmocka_unit_test(stops_while_in_use),
 		cmocka_unit_test(answers_before_it_stops),
+		cmocka_unit_test(answers_arrive_before_it_stops),
 	};
 
 	return cmocka_run_group_tests_name("in_flight", tests, start_one_worker, stop);

@@ -190,6 +190,22 @@ static void unsignaled_works_complete_once_and_in_order(void **state)
 	assert_int_equal(n_flushed, 0);
 }
 
+static void unsignaled_works_can_be_settled(void **state)
+{
+	struct pair *p = *state;
+	struct sge sge = piece(&p->passive, 0, 64);
+
+	for (unsigned i = 0; i < 3; i++)
+		qp_send(&p->passive.qp, &works[i].work, &sge, 1, 0, 0);
+	assert_true(pair_wait(p, &p->active.n_received, 3));
+	qp_settle(&p->passive.qp);
+	assert_true(pair_wait(p, &n_done, 3));
+	assert_int_equal(n_flushed, 0);
+	pair_settle(p);
+	assert_true(qp_is_quiet(&p->passive.qp));
+	assert_int_equal(p->active.n_received, 3);
+}
+
 static void wrong_key_breaks_the_queue_pair_and_all_works_return(void **state)
 {
 	struct pair *p = *state;
@@ -394,6 +410,8 @@ int main(void)
 		CONNECTED(read_fetches_and_returns_its_credit),
 		CONNECTED(unsignaled_works_complete_once_and_in_order),
 		SHARED(unsignaled_works_complete_once_and_in_order),
+		CONNECTED(unsignaled_works_can_be_settled),
+		SHARED(unsignaled_works_can_be_settled),
 		CONNECTED(wrong_key_breaks_the_queue_pair_and_all_works_return),
 		SHARED(wrong_key_breaks_the_queue_pair_and_all_works_return),
 		CONNECTED(posting_on_a_broken_queue_pair_flushes_later),

@@ -21,6 +21,7 @@
 #include "target/engine/queue/queue_state.h"
 #include "target/engine/record/target.h"
 #include "transport/cq.h"
+#include "transport/qp_post.h"
 
 /* ---- control ------------------------------------------------------------------------- */
 
@@ -157,6 +158,7 @@ static void finish_up(struct loop_msg *msg)
 	if (queue->state != QUEUE_SERVING)
 		return;
 	queue_move(queue, QUEUE_FINISHING);
+	qp_settle(&queue->qp);
 	queue_check_finished(queue);
 }
 
@@ -167,5 +169,6 @@ static void part(struct loop_msg *msg)
 	if (queue->state != QUEUE_SERVING)
 		return;
 	queue_move(queue, QUEUE_PARTING);
+	qp_settle(&queue->qp);
 	queue_check_parted(queue);
 }

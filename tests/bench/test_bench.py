@@ -426,6 +426,10 @@ CASES = [
     ("rblkd beside its floor and bare copies", one_case("ram", "4 KiB randread d32",
                                                         {"rblk", "floor", "process_vm_writev",
                                                          "writev, 256 MiB"})),
+    ("a reader beside its neighbours", one_case("neighbours", "4 KiB randread d1, RAM",
+                                                {"alone", "beside writers", "beside writers, 100 MiB/s",
+                                                 "beside writers of another", "beside apply", "beside a capture",
+                                                 "beside scrapes", "beside a busy program"})),
 ]
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import programs
 import vm
 from case import KIB, LOADS, MIB, SIZE, Bar, Case, direction, over_depth, place, title
 from machine import Missing, call
+from neighbours import neighbours
 from programs import Load
 
 # ---- the fabric, and what is beneath the software provider -----------------------------
@@ -414,5 +415,6 @@ PARTS = {
     "first": (first_read, "from rblk attach to the first answered read: time and CPU, 1 to 100 at once"),
     "count": (count, "instructions an I/O, by callgrind"),
     "spdk": (pairs.beside_spdk, "each host on each target, ours and SPDK's (--spdk DIR)"),
+    "neighbours": (neighbours, "a small reader beside large writes, changes, a capture, scrapes"),
     "vm": (in_vm, "in a virtual machine on SoftRoCE, beside the kernel's host and target, and nbd-client"),
 }

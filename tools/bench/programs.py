@@ -70,11 +70,11 @@ LIMITS = ("{connections_per_host: 1024, controllers_per_host: 1024, io_queues_pe
           "connect_rate: 1000, connections: 4096, pending: 1024, pending_per_host: 1024}")
 
 
-def write_config(scratch, port, namespaces, tuning):
-    """namespaces: {nsid: "ram: 64MiB"}. The control socket is scratch/rblkd.sock."""
+def write_config(scratch, port, namespaces, tuning, more=""):
+    """namespaces: {nsid: "ram: 64MiB"}. more: lines. The control socket is scratch/rblkd.sock."""
     path = os.path.join(scratch, "target.yaml")
     with open(path, "w", encoding="utf-8") as f:
-        f.write(f"version: 1\ncontrol_socket: {scratch}/rblkd.sock\ntuning: {tuning}\nlimits: {LIMITS}\n"
+        f.write(f"version: 1\ncontrol_socket: {scratch}/rblkd.sock\ntuning: {tuning}\nlimits: {LIMITS}\n{more}"
                 f"portals:\n  - {{name: p, address: 127.0.0.1, port: {port}}}\n"
                 f"subsystems:\n  - nqn: {NQN}\n    allow_any_host: true\n    namespaces:\n")
         f.writelines(f"      - {{nsid: {nsid}, {what}}}\n" for nsid, what in namespaces.items())
@@ -82,9 +82,9 @@ def write_config(scratch, port, namespaces, tuning):
 
 
 @contextlib.contextmanager
-def rblkd(scratch, namespaces, tuning="{}"):
+def rblkd(scratch, namespaces, tuning="{}", more=""):
     port = machine.free_port()
-    server = Server([built("target", "rblkd"), "--config", write_config(scratch, port, namespaces, tuning)])
+    server = Server([built("target", "rblkd"), "--config", write_config(scratch, port, namespaces, tuning, more)])
     try:
         server.wait_ready(lambda: server.has_said(READY))
         yield Target(server, port)

@@ -127,6 +127,12 @@ static inline bool qp_is_quiet(const struct qp *qp)
 	return qp->n_posted == 0;
 }
 
+/* A request is outstanding that was queued with QP_SIGNALED. */
+static inline bool qp_has_signaled(const struct qp *qp)
+{
+	return qp->n_posted != qp->n_unsignaled || qp->wants_signal;
+}
+
 /* Owner loop. Free send-queue slots; one is reserved for the drain marker. */
 static inline unsigned qp_n_free(const struct qp *qp)
 {

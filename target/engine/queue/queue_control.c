@@ -169,6 +169,5 @@ static void part(struct loop_msg *msg)
 	if (queue->state != QUEUE_SERVING)
 		return;
 	queue_move(queue, QUEUE_PARTING);
-	qp_settle(&queue->qp);
 	queue_check_parted(queue);
 }

@@ -141,10 +141,11 @@ void queue_check_finished(struct queue *queue)
 	queue_send_failed(queue, false);
 }
 
-/* Events that its host waits for are no commands that it waits for. */
+/* Events that its host waits for are no commands that it waits for; responses without data reach
+ * their host, or do not, without a store. */
 void queue_check_parted(struct queue *queue)
 {
-	if (queue->n_busy != queue->n_held || !qp_is_quiet(&queue->qp))
+	if (queue->n_busy != queue->n_held || qp_has_signaled(&queue->qp))
 		return;
 	queue_move(queue, QUEUE_PARTED);
 	loop_send(&queue->target->loop, &queue->parted);

@@ -48,7 +48,7 @@ def with_namespaces(n):
             resident, _ = resident_bytes(target.pid)
             path = programs.write_config(scratch, target.port, namespaces | extra, "{}")
             start = time.monotonic()
-            call([built("tools", "rblkctl", "rblkctl"), "-s", f"{scratch}/rblkd.sock", "apply", path])
+            call(programs.rblkctl(scratch, "apply", path))
             return {"start_ms": started * 1000, "change_ms": (time.monotonic() - start) * 1000,
                     "memory_mb": resident / 1e6}
 

@@ -9,21 +9,30 @@ import functools
 import itertools
 import json
 import os
-import signal
-import subprocess
 import threading
 import urllib.request
 
 import machine
 import programs
 from case import KIB, MIB, SIZE, Bar, Case, title
-from machine import Failure, built, call
+from machine import Server, built, call
 from programs import Load
 
 READER, WRITERS = Load("randread", 4 * KIB, 1), Load("write", 128 * KIB, 16)
 STORE, RATED, OTHER, ADDED = 1, 2, 3, 4  # namespaces
 RATE = 100 * MIB
 PERIOD_S = 0.2  # of what is done again and again; an administrator's is longer
+
+
+@contextlib.contextmanager
+def background(command):
+    """A program that must still run at the end."""
+    server = Server(command)
+    try:
+        yield server
+        server.wait_ready(lambda: True)
+    finally:
+        server.stop()
 
 
 class Shared:
@@ -44,14 +53,11 @@ class Shared:
     def more(self):
         return f"metrics: {{listen: 127.0.0.1:{self.metrics}}}\n"
 
-    def ctl(self, *arguments):
-        return [built("tools", "rblkctl", "rblkctl"), "-s", f"{self.scratch}/rblkd.sock", *arguments]
-
     def bench(self, nsid, load, seconds):
         return programs.rblk_bench(self.target, nsid, load, seconds)
 
     def n_commands(self):
-        queues = json.loads(call(self.ctl("list", "connections", "-o", "json"))[0])["connections"]
+        queues = json.loads(call(programs.rblkctl(self.scratch, "list", "connections", "-o", "json"))[0])["connections"]
         return sum(queue["commands"] for queue in queues if queue["queue"])
 
     # ---- neighbours: context managers ----
@@ -60,24 +66,12 @@ class Shared:
     def busy(self, nsid, load):
         """Another host that works until the end."""
         command = [built("tools", "rblk", "rblk"), "bench", self.target.where, *programs.bench_options(nsid, load, 3600)]
-        with self.background(command):
-            machine.wait_until(self.n_commands, "the neighbour works")
+        with background(command) as server:
+            server.wait_ready(self.n_commands)
             yield
-
-    @contextlib.contextmanager
-    def background(self, command):
-        process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True)
-        try:
-            yield
-            if process.poll() is not None:
-                raise Failure(f"{os.path.basename(command[0])} ended: {process.stderr.read().strip()[-200:]}")
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate()
 
     def captured(self):
-        return self.background(self.ctl("capture", "-w", "/dev/null", "--time", "1h"))
+        return background(programs.rblkctl(self.scratch, "capture", "-w", "/dev/null", "--time", "1h"))
 
     @contextlib.contextmanager
     def again(self, what):
@@ -102,7 +96,7 @@ class Shared:
         """A namespace comes and goes."""
         namespaces = {**self.namespaces, **({} if i % 2 else {ADDED: "ram: 1MiB, block_size: 4096"})}
         path = programs.write_config(self.scratch, self.target.port, namespaces, "{}", self.more())
-        call(self.ctl("apply", path))
+        call(programs.rblkctl(self.scratch, "apply", path))
 
     def scrape(self, _i):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=machine.READY_S) as answer:

@@ -92,6 +92,11 @@ def rblkd(scratch, namespaces, tuning="{}", more=""):
         server.stop()
 
 
+def rblkctl(scratch, *arguments):
+    """The command."""
+    return [built("tools", "rblkctl", "rblkctl"), "-s", f"{scratch}/rblkd.sock", *arguments]
+
+
 def bench_options(nsid, load, seconds):
     """The options of `rblk bench`."""
     return ["--ns", nsid, "--rw", load.rw, "--bs", load.block, "--depth", load.depth, "-t", f"{int(seconds * 1000)}ms",

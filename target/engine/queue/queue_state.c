@@ -141,8 +141,8 @@ void queue_check_finished(struct queue *queue)
 	queue_send_failed(queue, false);
 }
 
-/* Events that its host waits for are no commands that it waits for; responses without data reach
- * their host, or do not, without a store. */
+/* Events that its host waits for are no commands that it waits for. An unsignaled response has no
+ * data: it reaches its host, or does not, without a store. */
 void queue_check_parted(struct queue *queue)
 {
 	if (queue->n_busy != queue->n_held || qp_has_signaled(&queue->qp))

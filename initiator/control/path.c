@@ -20,7 +20,7 @@
 #include "base/states.h"
 #include "initiator/control/attempt.h"
 #include "initiator/control/controller.h"
-#include "initiator/control/link.h"
+#include "initiator/control/connection.h"
 #include "initiator/control/memory.h"
 #include "initiator/control/path.h"
 #include "initiator/control/power.h"
@@ -61,7 +61,7 @@ static bool is_all_stopped(const struct path *path)
 		const struct lane *lane =
 			list_entry(node, struct volume_queue, node)->lanes[path->index];
 
-		if (lane && lane->link->state != LINK_IDLE)
+		if (lane && lane->connection->state != CONNECTION_IDLE)
 			return false;
 	}
 	return true;
@@ -84,7 +84,7 @@ static void stop_lanes(struct path *path)
 		struct lane *lane = list_entry(node, struct volume_queue, node)->lanes[path->index];
 
 		if (lane)
-			link_stop(lane);
+			connection_stop(lane);
 	}
 }
 
@@ -216,7 +216,7 @@ static void on_live(struct controller *c)
 		struct lane *lane = list_entry(node, struct volume_queue, node)->lanes[path->index];
 
 		if (lane)
-			link_start(lane);
+			connection_start(lane);
 	}
 }
 
@@ -275,7 +275,7 @@ static const struct controller_ops controller_ops = {
 	.on_ana = on_ana,
 };
 
-const struct link_ops path_link_ops = {
+const struct connection_ops path_connection_ops = {
 	.on_lost = path_lose,
 	.on_idle = look_whether_stopped,
 };

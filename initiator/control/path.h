@@ -29,4 +29,4 @@ void path_on_lane_gone(struct path *path);
 void path_lose(struct path *path, const struct error *error);
 void path_set_obstacle(struct path *path, enum path_obstacle obstacle);
 
-extern const struct link_ops path_link_ops;
+extern const struct connection_ops path_connection_ops;

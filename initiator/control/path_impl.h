@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A path from inside, and control's side of its lanes: see path.h and link.h. */
+/* A path from inside, and control's side of its lanes: see path.h and connection.h. */
 #pragma once
 
 #include "initiator/control/controller_impl.h"
@@ -95,29 +95,29 @@ static inline bool path_is_found(const struct path *path)
 	return path->found_at.sa.sa_family != 0;
 }
 
-enum link_state {
-	LINK_IDLE,
-	LINK_RESOLVING,
-	LINK_ATTACHING,	 /* the I/O loop takes cq and qp */
-	LINK_CONNECTING, /* the connection manager is at work */
-	LINK_STARTING,	 /* the Connect command is out */
-	LINK_LIVE,
-	LINK_STOPPING, /* the I/O loop drains */
+enum connection_state {
+	CONNECTION_IDLE,
+	CONNECTION_RESOLVING,
+	CONNECTION_ATTACHING,  /* the I/O loop takes cq and qp */
+	CONNECTION_CONNECTING, /* the connection manager is at work */
+	CONNECTION_STARTING,   /* the Connect command is out */
+	CONNECTION_LIVE,
+	CONNECTION_STOPPING, /* the I/O loop drains */
 };
 
-/* Notices of a link to its path. */
-struct link_ops {
-	/* The association is lost with this link: everything has to go down. */
+/* Notices of a connection to its path. */
+struct connection_ops {
+	/* The association is lost with this connection: everything has to go down. */
 	void (*on_lost)(struct path *path, const struct error *error);
-	/* The link is IDLE, after a stop or an attempt that failed. */
+	/* The connection is IDLE, after a stop or an attempt that failed. */
 	void (*on_idle)(struct path *path);
 };
 
-struct link {
+struct connection {
 	/* Thread: control */
-	const struct link_ops *ops; /* borrowed: static */
-	struct lane *lane;	    /* borrowed: the other side */
-	enum link_state state;
+	const struct connection_ops *ops; /* borrowed: static */
+	struct lane *lane;		  /* borrowed: the other side */
+	enum connection_state state;
 	struct cm_conn *conn;	    /* owned */
 	struct loop_timer deadline; /* of one attempt to connect */
 	struct loop_timer retry;    /* a queue that alone could not be connected */

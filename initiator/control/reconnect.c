@@ -38,7 +38,7 @@
 #include "initiator/control/errors.h"
 #include "initiator/control/extents.h"
 #include "initiator/control/reconnect.h"
-#include "initiator/control/link.h"
+#include "initiator/control/connection.h"
 #include "initiator/control/memory.h"
 #include "initiator/control/path.h"
 #include "initiator/control/power.h"
@@ -526,7 +526,7 @@ static void on_live(struct path *path)
 	volume->on_serving(volume);
 }
 
-/* A live link or controller failed: the path goes down, and is built up again. */
+/* A live connection or controller failed: the path goes down, and is built up again. */
 static void on_lost(struct path *path)
 {
 	struct volume *volume = path->volume;

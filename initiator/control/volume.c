@@ -3,7 +3,7 @@
  * The public face of a volume: open, close, queues, status. Control loop only.
  *
  * volume_open makes the volume and lets reconnect.c connect it; front ends then add a
- * queue for each of their I/O loops. Removing a queue takes it off the target (link.c),
+ * queue for each of their I/O loops. Removing a queue takes it off the target (connection.c),
  * then off its loop (the quit message), and frees it. volume_close is the last call:
  * normal shutdown of the controller, everything undone, on_closed.
  */
@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "initiator/control/errors.h"
-#include "initiator/control/link.h"
-#include "initiator/control/link_memory.h"
+#include "initiator/control/connection.h"
+#include "initiator/control/connection_memory.h"
 #include "initiator/control/memory.h"
 #include "initiator/control/path.h"
 #include "initiator/control/path_impl.h"
@@ -221,7 +221,7 @@ static void get_path(struct path *path, struct volume_path_status *status)
 
 		if (!lane)
 			continue;
-		status->n_queues_live += lane->link->state == LINK_LIVE;
+		status->n_queues_live += lane->connection->state == CONNECTION_LIVE;
 		status->n_in_flight += atomic_load_explicit(&lane->seen_in_flight,
 							    memory_order_relaxed);
 		status->n_commands += command_n_answered(&lane->table);
@@ -252,7 +252,7 @@ static void get_lanes(const struct volume_queue *queue, struct volume_status *st
 static bool is_live(const struct volume_queue *queue)
 {
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
-		if (queue->lanes[i] && queue->lanes[i]->link->state == LINK_LIVE)
+		if (queue->lanes[i] && queue->lanes[i]->connection->state == CONNECTION_LIVE)
 			return true;
 	return false;
 }
@@ -383,7 +383,7 @@ static int new_queue(struct volume *volume, struct loop *io_loop, uint16_t qid,
 		.retry_for_ns = config->ctrl_loss_tmo_ns,
 		.block_shift = log2_floor(volume->info.block_size),
 		.on_quitted = on_queue_quitted,
-		.on_resize = link_on_resize,
+		.on_resize = connection_on_resize,
 	};
 	int r = queue_new(&queue_config, ret_queue);
 
@@ -414,7 +414,7 @@ int volume_queue_add(struct volume *volume, struct loop *io_loop, struct volume_
 	list_add_tail(&volume->queues, &queue->node);
 	if (volume->outlook != OUTLOOK_HOLDS || volume->phase == PHASE_FAILED)
 		queue_set_mode(queue, QUEUE_FAIL);
-	for_each_path(path, volume) link_start(queue->lanes[path->index]);
+	for_each_path(path, volume) connection_start(queue->lanes[path->index]);
 	*ret_queue = queue;
 	return 0;
 }
@@ -426,7 +426,7 @@ void volume_queue_remove(struct volume_queue *queue, void (*on_removed)(void *co
 	queue->is_removing = true;
 	queue->on_removed = on_removed;
 	queue->on_removed_context = context;
-	link_stop_all(queue);
+	connection_stop_all(queue);
 }
 
 int volume_memory_add(struct volume *volume, struct volume_memory *memory, struct error *error)

@@ -2,10 +2,10 @@
 /*
  * The volume from inside: volume.c (public face), volume_discovery.c (paths by discovery),
  * volume_paths.c (the public face of paths), reconnect.c (its phases), proof.c (old writes), path.c
- * (the phases of a path), link.c and lane.c (its queues), volume_info.c (what is known). Each calls
- * only those behind it; what goes back up is path_ops, link_ops, controller_ops, on_over and
- * gone_call. The volume has the I/O; a path has an association at a time, with a lane in each
- * queue (path_impl.h).
+ * (the phases of a path), connection.c and lane.c (its queues), volume_info.c (what is known). Each
+ * calls only those behind it; what goes back up is path_ops, connection_ops, controller_ops,
+ * on_over and gone_call. The volume has the I/O; a path has an association at a time, with a lane
+ * in each queue (path_impl.h).
  */
 #pragma once
 

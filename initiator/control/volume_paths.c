@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "initiator/control/declined.h"
-#include "initiator/control/link.h"
+#include "initiator/control/connection.h"
 #include "initiator/control/path.h"
 #include "initiator/control/proof.h"
 #include "initiator/control/proof_file.h"
@@ -43,22 +43,22 @@ int volume_make_lane(struct volume_queue *queue, struct path *path)
 		.io_timeout_ns = config->io_timeout_ns,
 		.is_watched = config->keep_alive_ns &&
 			      config->keep_alive_ns <= config->io_timeout_ns,
-		.on_attached = link_on_attached,
-		.on_connected = link_on_connected,
-		.on_failed = link_on_failed,
-		.on_stopped = link_on_stopped,
+		.on_attached = connection_on_attached,
+		.on_connected = connection_on_connected,
+		.on_failed = connection_on_failed,
+		.on_stopped = connection_on_stopped,
 	};
-	struct link *link = calloc(1, sizeof(*link));
+	struct connection *connection = calloc(1, sizeof(*connection));
 	struct lane *lane;
-	int r = link ? lane_new(&lane_config, &lane) : -ENOMEM;
+	int r = connection ? lane_new(&lane_config, &lane) : -ENOMEM;
 
 	if (r < 0) {
-		free(link);
+		free(connection);
 		return r;
 	}
-	link->lane = lane;
-	link->ops = &path_link_ops;
-	lane->link = link;
+	connection->lane = lane;
+	connection->ops = &path_connection_ops;
+	lane->connection = connection;
 	atomic_store(&lane->wanted_rank, volume_rank(path));
 	queue->lanes[path->index] = lane;
 	return 0;
@@ -75,7 +75,7 @@ void volume_free_lane(struct volume_queue *queue, struct path *path)
 	volume->n_revoked += atomic_load(&lane->n_revoked);
 	path->n_answered += command_n_answered(&lane->table);
 	queue->lanes[path->index] = NULL;
-	free(lane->link);
+	free(lane->connection);
 	lane_free(lane);
 }
 
@@ -340,12 +340,12 @@ bool volume_path_leaving(const struct volume *volume, union addr *ret_address)
 /* Nothing is sent by the lane, nor will be. */
 static bool is_quiet(const struct volume_queue *queue, const struct lane *lane)
 {
-	if (lane->link->state != LINK_LIVE)
+	if (lane->connection->state != CONNECTION_LIVE)
 		return true;
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++) {
 		const struct lane *other = queue->lanes[i];
 
-		if (other && other != lane && other->link->state == LINK_LIVE &&
+		if (other && other != lane && other->connection->state == CONNECTION_LIVE &&
 		    atomic_load(&other->seen_rank) > LANE_RANK_LAST)
 			return atomic_load(&lane->seen_rank) <= LANE_RANK_LAST &&
 			       !atomic_load(&lane->seen_in_flight);

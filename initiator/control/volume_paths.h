@@ -51,5 +51,5 @@ bool volume_path_has_unflushed(const struct path *path);
 void volume_free_paths(struct volume *volume);
 /* The lane of the path in this queue. 0 or -ENOMEM. */
 int volume_make_lane(struct volume_queue *queue, struct path *path);
-/* Its link is idle. Accepts that there is none. */
+/* Its connection is idle. Accepts that there is none. */
 void volume_free_lane(struct volume_queue *queue, struct path *path);

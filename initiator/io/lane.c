@@ -11,7 +11,7 @@
  * Failures: whatever is wrong with the connection - a failed work request, an answer that
  * is short or names no command in flight, a command without answer for too long - goes
  * to lane_fail. It is not repaired here: control tears the association down and builds
- * another (link.c, path.c). Until then the lane sends nothing and discards answers.
+ * another (connection.c, path.c). Until then the lane sends nothing and discards answers.
  *
  * Invariants: an I/O is in one place at a time (io_place.c), and in flight on one lane at most. Its
  * buffer was in a queue pair's hands only if that queue pair is this one,

@@ -3,7 +3,7 @@
  * A lane: the I/O queue of one path, as one of the ways that the I/O of a volume's queue may take.
  * It has two sides, which exchange loop messages only:
  *
- *   control loop (link.c): resolves, makes completion queue, queue pair and
+ *   control loop (connection.c): resolves, makes completion queue, queue pair and
  *       registrations, connects, takes them apart again; decides when.
  *   I/O loop (lane.c, lane_watch.c, lane_auth.c): sends commands, takes answers.
  *     control                                  I/O loop
@@ -38,7 +38,7 @@ struct lane_config {
 	void (*on_failed)(struct loop_msg *msg), (*on_stopped)(struct loop_msg *msg);
 };
 
-/* 0 or -ENOMEM. The caller adds the link. */
+/* 0 or -ENOMEM. The caller adds the connection. */
 int lane_new(const struct lane_config *config, struct lane **ret_lane);
 /* It is detached. Accepts NULL, and one that is half built. */
 void lane_free(struct lane *lane);

@@ -11,7 +11,7 @@
 #include "transport/qp.h"
 
 struct lane;
-struct link;
+struct connection;
 struct path;
 struct volume_queue;
 
@@ -65,8 +65,8 @@ struct lane_pace {
 
 struct lane {
 	/* Thread: control */
-	struct path *path; /* borrowed: outlives its lanes */
-	struct link *link; /* owned: control's side */
+	struct path *path;	       /* borrowed: outlives its lanes */
+	struct connection *connection; /* owned: control's side */
 
 	/* made by control, the I/O loop's between attach and stopped */
 	struct lane_cq *cq; /* of the path's lanes on the loop */

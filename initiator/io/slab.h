@@ -7,7 +7,7 @@
  *
  * Like its queue, a slab has two sides. They exchange two messages, one at a time:
  *
- *   control loop (link_memory.c)               I/O loop (slab.c)
+ *   control loop (connection_memory.c)         I/O loop (slab.c)
  *   registers a segment, or lets go of one  <-- resize --  a buffer is missing, or few are used
  *                                           -- resized ->  the segment's buffers are there
  *

@@ -7,9 +7,9 @@ struct loop_msg;
 struct lane;
 
 /* Before the I/O loop attaches the queue pair. 0; or -errno with *error filled, and
- * link_deregister_memory takes back what was registered. */
-int link_register_memory(struct lane *lane, struct error *error);
+ * connection_deregister_memory takes back what was registered. */
+int connection_register_memory(struct lane *lane, struct error *error);
 /* The queue pair is gone. */
-void link_deregister_memory(struct lane *lane);
+void connection_deregister_memory(struct lane *lane);
 /* The queue's slab asks for a segment more, or gives one back (slab.h). */
-void link_on_resize(struct loop_msg *msg);
+void connection_on_resize(struct loop_msg *msg);

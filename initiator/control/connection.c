@@ -3,17 +3,16 @@
  * Control's side of a lane: its connection. The drawing is in lane.h. Control loop
  * only.
  *
- * Happy path: link_start when the association is live -> resolve -> make completion
+ * Happy path: connection_start when the association is live -> resolve -> make completion
  * queue, queue pair, registrations -> the I/O loop attaches them -> connect (CM) -> the
  * I/O loop sends the Connect command -> live.
  *
- * Failures: a live link that fails takes the whole association with it (on_lost),
- * as the target would (wire reference, section 17). A link that cannot be connected while
- * the association is live is tried again alone, ever slower: one connection too many for
- * the target must not stop the I/O of the others. Its own I/O is held for ctrl_loss_tmo,
- * and then fails.
+ * Failures: a live connection that fails takes the whole association with it (on_lost), as the
+ * target would (wire reference, section 17). One that cannot be made while the association is live
+ * is tried again alone, ever slower: one connection too many for the target must not stop the I/O
+ * of the others. Its own I/O is held for ctrl_loss_tmo, and then fails.
  *
- * Undoing: link_stop disconnects and asks the I/O loop to drain; only its answer
+ * Undoing: connection_stop disconnects and asks the I/O loop to drain; only its answer
  * (stopped) lets us destroy queue pair, registrations and completion queue, in this order
  * (reliability I2).
  */
@@ -32,8 +31,8 @@
 #include "initiator/control/errors.h"
 #include "initiator/io/lane_auth.h"
 #include "initiator/io/queue.h"
-#include "initiator/control/link.h"
-#include "initiator/control/link_memory.h"
+#include "initiator/control/connection.h"
+#include "initiator/control/connection_memory.h"
 #include "initiator/control/volume_impl.h"
 
 enum {
@@ -43,32 +42,33 @@ enum {
 #define ATTEMPT_TIMEOUT_NS (10 * NSEC_PER_SEC)
 #define RETRY_MIN_NS	   (100 * NSEC_PER_MSEC)
 
-#define RULE(s, name, next) [s] = {name, (next) | STATE_TO(LINK_STOPPING) | STATE_TO(LINK_IDLE)}
+#define RULE(s, name, next)                                                                        \
+	[s] = {name, (next) | STATE_TO(CONNECTION_STOPPING) | STATE_TO(CONNECTION_IDLE)}
 static const struct state_rule rules[] = {
-	[LINK_IDLE] = {"idle", STATE_TO(LINK_RESOLVING)},
-	RULE(LINK_RESOLVING, "resolving", STATE_TO(LINK_ATTACHING)),
-	RULE(LINK_ATTACHING, "attaching", STATE_TO(LINK_CONNECTING)),
-	RULE(LINK_CONNECTING, "connecting", STATE_TO(LINK_STARTING)),
-	RULE(LINK_STARTING, "connect command", STATE_TO(LINK_LIVE)),
-	RULE(LINK_LIVE, "live", 0),
-	[LINK_STOPPING] = {"stopping", STATE_TO(LINK_IDLE)},
+	[CONNECTION_IDLE] = {"idle", STATE_TO(CONNECTION_RESOLVING)},
+	RULE(CONNECTION_RESOLVING, "resolving", STATE_TO(CONNECTION_ATTACHING)),
+	RULE(CONNECTION_ATTACHING, "attaching", STATE_TO(CONNECTION_CONNECTING)),
+	RULE(CONNECTION_CONNECTING, "connecting", STATE_TO(CONNECTION_STARTING)),
+	RULE(CONNECTION_STARTING, "connect command", STATE_TO(CONNECTION_LIVE)),
+	RULE(CONNECTION_LIVE, "live", 0),
+	[CONNECTION_STOPPING] = {"stopping", STATE_TO(CONNECTION_IDLE)},
 };
 
-const char *link_state_name(enum link_state state)
+static const char *state_name(enum connection_state state)
 {
 	return rules[state].name;
 }
 
-static void move(struct lane *lane, enum link_state next)
+static void move(struct lane *lane, enum connection_state next)
 {
-	states_move("link", rules, &lane->link->state, next);
+	states_move("connection", rules, &lane->connection->state, next);
 }
 
 /* ---- failing ---- */
 
 static uint64_t retry_delay_ns(const struct lane *lane)
 {
-	uint64_t delay = RETRY_MIN_NS << MIN(lane->link->n_retries, 16u);
+	uint64_t delay = RETRY_MIN_NS << MIN(lane->connection->n_retries, 16u);
 
 	return MIN(delay, lane->path->config.reconnect_delay_ns);
 }
@@ -77,32 +77,32 @@ static uint64_t retry_delay_ns(const struct lane *lane)
 static bool is_cut_off(const struct volume_queue *queue)
 {
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
-		if (queue->lanes[i] && queue->lanes[i]->link->state == LINK_LIVE)
+		if (queue->lanes[i] && queue->lanes[i]->connection->state == CONNECTION_LIVE)
 			return false;
 	return true;
 }
 
-/* Idle after a failure that was this link's alone: once more, later. */
+/* Idle after a failure that was this connection's alone: once more, later. */
 static void retry_later(struct lane *lane)
 {
 	struct volume *volume = lane->path->volume;
-	struct link *link = lane->link;
+	struct connection *connection = lane->connection;
 	uint64_t now = clock_ns();
 
-	if (!link->down_since_ns)
-		link->down_since_ns = now;
+	if (!connection->down_since_ns)
+		connection->down_since_ns = now;
 	/* I/O that waits for proof must not fail while other queues can write. */
-	if (now - link->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n &&
+	if (now - connection->down_since_ns > volume->config.ctrl_loss_tmo_ns && !volume->proof.n &&
 	    is_cut_off(lane->queue))
 		queue_set_mode(lane->queue, QUEUE_FAIL);
-	loop_timer_start(volume->control, &link->retry, retry_delay_ns(lane));
-	link->n_retries++;
+	loop_timer_start(volume->control, &connection->retry, retry_delay_ns(lane));
+	connection->n_retries++;
 }
 
 static bool are_all_idle(const struct volume_queue *queue)
 {
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
-		if (queue->lanes[i] && queue->lanes[i]->link->state != LINK_IDLE)
+		if (queue->lanes[i] && queue->lanes[i]->connection->state != CONNECTION_IDLE)
 			return false;
 	return true;
 }
@@ -112,32 +112,33 @@ static void become_idle(struct lane *lane)
 	struct volume_queue *queue = lane->queue;
 	struct path *path = lane->path;
 
-	cm_conn_destroy(lane->link->conn);
-	lane->link->conn = NULL;
-	move(lane, LINK_IDLE);
+	cm_conn_destroy(lane->connection->conn);
+	lane->connection->conn = NULL;
+	move(lane, CONNECTION_IDLE);
 	if (!queue->is_removing && path->phase == PATH_LIVE)
 		retry_later(lane);
 	if (queue->is_removing && are_all_idle(queue))
 		loop_send(queue->loop, &queue->quit_msg);
-	lane->link->ops->on_idle(path);
+	lane->connection->ops->on_idle(path);
 }
 
-/* An attempt failed, or a live link. *error is what is told. */
+/* An attempt failed, or a live connection. *error is what is told. */
 static void lost(struct lane *lane, const struct error *error)
 {
 	struct path *path = lane->path;
 
-	if (lane->link->state == LINK_IDLE || lane->link->state == LINK_STOPPING)
+	if (lane->connection->state == CONNECTION_IDLE ||
+	    lane->connection->state == CONNECTION_STOPPING)
 		return;
-	if (lane->link->state == LINK_LIVE && path->phase == PATH_LIVE) {
-		lane->link->ops->on_lost(path, error);
+	if (lane->connection->state == CONNECTION_LIVE && path->phase == PATH_LIVE) {
+		lane->connection->ops->on_lost(path, error);
 		return;
 	}
 	path->volume->last_error = path->last_error = *error;
-	if (!lane->link->n_retries)
+	if (!lane->connection->n_retries)
 		log_warn(VOLUME_FMT ": queue %u: %s", VOLUME_ARG(path->volume), lane->limits.qid,
 			 error->message);
-	link_stop(lane);
+	connection_stop(lane);
 }
 
 static void lost_connection(struct lane *lane, const char *reason)
@@ -146,28 +147,28 @@ static void lost_connection(struct lane *lane, const char *reason)
 	struct error error;
 
 	addr_format(where, &lane->path->config.address);
-	if (lane->link->state == LINK_LIVE)
+	if (lane->connection->state == CONNECTION_LIVE)
 		error_set(&error, EXIT_UNREACHABLE, NULL, "lost the connection to %s: %s", where,
 			  reason);
 	else
 		error_set(&error, EXIT_UNREACHABLE, NULL,
 			  "cannot connect queue %u to %s: %s (while %s)", lane->limits.qid, where,
-			  reason, link_state_name(lane->link->state));
+			  reason, state_name(lane->connection->state));
 	lost(lane, &error);
 }
 
 static void on_deadline(struct loop_timer *timer)
 {
-	struct link *link = container_of(timer, struct link, deadline);
+	struct connection *connection = container_of(timer, struct connection, deadline);
 
-	lost_connection(link->lane, "no answer");
+	lost_connection(connection->lane, "no answer");
 }
 
 static void on_retry(struct loop_timer *timer)
 {
-	struct link *link = container_of(timer, struct link, retry);
+	struct connection *connection = container_of(timer, struct connection, retry);
 
-	link_start(link->lane);
+	connection_start(connection->lane);
 }
 
 /* ---- making and unmaking ---- */
@@ -205,7 +206,7 @@ static void unmake(struct lane *lane)
 {
 	qp_deinit(&lane->qp);
 	lane_auth_unmake(lane);
-	link_deregister_memory(lane);
+	connection_deregister_memory(lane);
 	lane_cq_give(lane->cq);
 	lane->cq = NULL;
 }
@@ -222,7 +223,7 @@ static unsigned n_queues_on(const struct volume *volume, const struct loop *loop
 static int make(struct lane *lane, struct error *error)
 {
 	struct path *path = lane->path;
-	struct cm_conn *conn = lane->link->conn;
+	struct cm_conn *conn = lane->connection->conn;
 	unsigned n_sq;
 	struct qp_config config = {
 		.domain = &path->controller.domain,
@@ -244,7 +245,7 @@ static int make(struct lane *lane, struct error *error)
 	config.send_depth = slots_per_entry(lane) * n_sq + 1;
 	connect_fill_data(lane->table.connect_data, path->config.hostid, path->config.hostnqn,
 			  path->config.subnqn, path->controller.cntlid);
-	r = link_register_memory(lane, error);
+	r = connection_register_memory(lane, error);
 	if (r == 0)
 		r = make_auth(lane, &path->controller.domain, error);
 	if (r < 0)
@@ -269,14 +270,14 @@ static void on_resolved(struct cm_conn *conn)
 	struct lane *lane = conn->context;
 	struct error error;
 
-	if (lane->link->state != LINK_RESOLVING)
+	if (lane->connection->state != CONNECTION_RESOLVING)
 		return;
 	if (make(lane, &error) < 0) {
 		unmake(lane);
 		lost(lane, &error);
 		return;
 	}
-	move(lane, LINK_ATTACHING);
+	move(lane, CONNECTION_ATTACHING);
 	loop_send(lane->queue->loop, &lane->attach_msg);
 }
 
@@ -303,24 +304,25 @@ static const struct cm_conn_ops cm_ops = {
 	.on_disconnected = on_disconnected,
 };
 
-void link_start(struct lane *lane)
+void connection_start(struct lane *lane)
 {
 	struct path *path = lane->path;
 	struct volume *volume = path->volume;
-	struct link *link = lane->link;
+	struct connection *connection = lane->connection;
 	const union addr *source = &path->config.host_address;
 	struct error error;
 	int r;
 
-	if (link->state != LINK_IDLE || lane->queue->is_removing || path->phase != PATH_LIVE)
+	if (connection->state != CONNECTION_IDLE || lane->queue->is_removing ||
+	    path->phase != PATH_LIVE)
 		return;
-	move(lane, LINK_RESOLVING);
-	link->retry.on_expiry = on_retry;
-	link->deadline.on_expiry = on_deadline;
-	loop_timer_stop(&link->retry);
-	loop_timer_start(volume->control, &link->deadline, ATTEMPT_TIMEOUT_NS);
+	move(lane, CONNECTION_RESOLVING);
+	connection->retry.on_expiry = on_retry;
+	connection->deadline.on_expiry = on_deadline;
+	loop_timer_stop(&connection->retry);
+	loop_timer_start(volume->control, &connection->deadline, ATTEMPT_TIMEOUT_NS);
 	r = cm_resolve(volume->cm, &path->config.address, source->sa.sa_family ? source : NULL,
-		       RESOLVE_MS, &cm_ops, lane, &link->conn);
+		       RESOLVE_MS, &cm_ops, lane, &connection->conn);
 	if (r < 0) {
 		error_from_cm(&error, &path->config.address,
 			      &(struct cm_error){.failure = CM_ADDRESS, .error = r});
@@ -336,17 +338,17 @@ static void fill_private(const struct lane *lane, struct nvmf_cm_req *ret_req)
 			     lane->limits.cntlid);
 }
 
-void link_on_attached(struct loop_msg *msg)
+void connection_on_attached(struct loop_msg *msg)
 {
 	struct lane *lane = container_of(msg, struct lane, attached_msg);
 	struct nvmf_cm_req req;
-	struct cm_conn *conn = lane->link->conn;
+	struct cm_conn *conn = lane->connection->conn;
 	int r = lane->attach_result;
 
-	if (lane->link->state != LINK_ATTACHING)
+	if (lane->connection->state != CONNECTION_ATTACHING)
 		return;
 	if (r == 0) {
-		move(lane, LINK_CONNECTING);
+		move(lane, CONNECTION_CONNECTING);
 		fill_private(lane, &req);
 		r = cm_connect(conn, &req, sizeof(req), conn->device->limits.max_rd_atom);
 	}
@@ -360,9 +362,9 @@ static void on_established(struct cm_conn *conn, const void *private_data, size_
 	struct nvmf_cm_req req;
 	unsigned n_recv;
 
-	if (lane->link->state != LINK_CONNECTING)
+	if (lane->connection->state != CONNECTION_CONNECTING)
 		return;
-	move(lane, LINK_STARTING);
+	move(lane, CONNECTION_STARTING);
 	if (connect_parse_private(private_data, n, &n_recv) < 0) {
 		lost_connection(lane, "its private data has an unknown format");
 		return;
@@ -388,23 +390,23 @@ static bool is_controller_gone(enum nvme_status status, uint64_t result)
 	       (result & 0xffff) == offsetof(struct nvmf_connect_data, cntlid);
 }
 
-void link_on_connected(struct loop_msg *msg)
+void connection_on_connected(struct loop_msg *msg)
 {
 	struct lane *lane = container_of(msg, struct lane, connected_msg);
 	struct path *path = lane->path;
 	enum nvme_status status = lane->connect_status;
 	struct error error;
 
-	if (lane->link->state != LINK_STARTING)
+	if (lane->connection->state != CONNECTION_STARTING)
 		return;
 	if (status == NVME_OK) {
-		move(lane, LINK_LIVE);
-		loop_timer_stop(&lane->link->deadline);
-		if (lane->link->n_retries)
+		move(lane, CONNECTION_LIVE);
+		loop_timer_stop(&lane->connection->deadline);
+		if (lane->connection->n_retries)
 			log_info(VOLUME_FMT ": queue %u: connected", VOLUME_ARG(path->volume),
 				 lane->limits.qid);
-		lane->link->n_retries = 0;
-		lane->link->down_since_ns = 0;
+		lane->connection->n_retries = 0;
+		lane->connection->down_since_ns = 0;
 		queue_set_mode(lane->queue, QUEUE_HOLD);
 		return;
 	}
@@ -414,13 +416,13 @@ void link_on_connected(struct loop_msg *msg)
 		error_from_connect(&error, &path->config, lane->limits.qid, status,
 				   lane->connect_result);
 	if (is_controller_gone(status, lane->connect_result)) {
-		lane->link->ops->on_lost(path, &error);
+		lane->connection->ops->on_lost(path, &error);
 		return;
 	}
 	lost(lane, &error);
 }
 
-void link_on_failed(struct loop_msg *msg)
+void connection_on_failed(struct loop_msg *msg)
 {
 	struct lane *lane = container_of(msg, struct lane, failed_msg);
 
@@ -429,33 +431,33 @@ void link_on_failed(struct loop_msg *msg)
 
 /* ---- STOPPING ---- */
 
-void link_stop(struct lane *lane)
+void connection_stop(struct lane *lane)
 {
-	struct link *link = lane->link;
-	enum link_state state = link->state;
+	struct connection *connection = lane->connection;
+	enum connection_state state = connection->state;
 
-	loop_timer_stop(&link->retry);
-	loop_timer_stop(&link->deadline);
+	loop_timer_stop(&connection->retry);
+	loop_timer_stop(&connection->deadline);
 	switch (state) {
-	case LINK_IDLE:
-	case LINK_STOPPING:
+	case CONNECTION_IDLE:
+	case CONNECTION_STOPPING:
 		return;
-	case LINK_RESOLVING: /* nothing was made */
+	case CONNECTION_RESOLVING: /* nothing was made */
 		become_idle(lane);
 		return;
-	case LINK_ATTACHING:
-	case LINK_CONNECTING:
-	case LINK_STARTING:
-	case LINK_LIVE:
+	case CONNECTION_ATTACHING:
+	case CONNECTION_CONNECTING:
+	case CONNECTION_STARTING:
+	case CONNECTION_LIVE:
 		break;
 	}
-	if (state >= LINK_STARTING)
-		cm_disconnect(link->conn);
-	move(lane, LINK_STOPPING);
+	if (state >= CONNECTION_STARTING)
+		cm_disconnect(connection->conn);
+	move(lane, CONNECTION_STOPPING);
 	loop_send(lane->queue->loop, &lane->stop_msg);
 }
 
-void link_on_stopped(struct loop_msg *msg)
+void connection_on_stopped(struct loop_msg *msg)
 {
 	struct lane *lane = container_of(msg, struct lane, stopped_msg);
 
@@ -464,13 +466,13 @@ void link_on_stopped(struct loop_msg *msg)
 	become_idle(lane);
 }
 
-void link_stop_all(struct volume_queue *queue)
+void connection_stop_all(struct volume_queue *queue)
 {
 	bool were_idle = are_all_idle(queue);
 
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX; i++)
 		if (queue->lanes[i])
-			link_stop(queue->lanes[i]);
+			connection_stop(queue->lanes[i]);
 	if (were_idle)
 		loop_send(queue->loop, &queue->quit_msg);
 }

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "initiator/control/link.h"
-#include "initiator/control/link_memory.h"
+#include "initiator/control/connection.h"
+#include "initiator/control/connection_memory.h"
 #include "initiator/control/path_impl.h"
 #include "initiator/control/volume_impl.h"
 #include "initiator/io/command_windows.h"
@@ -26,7 +26,7 @@ static int fail_memory(struct error *error, int r, size_t n_bytes)
 	return r;
 }
 
-int link_register_memory(struct lane *lane, struct error *error)
+int connection_register_memory(struct lane *lane, struct error *error)
 {
 	const struct domain *domain = &lane->path->controller.domain;
 	const struct slab *slab = &lane->queue->slab;
@@ -46,7 +46,7 @@ int link_register_memory(struct lane *lane, struct error *error)
 	return r;
 }
 
-void link_deregister_memory(struct lane *lane)
+void connection_deregister_memory(struct lane *lane)
 {
 	command_windows_close(&lane->table);
 	slab_deregister(&lane->keys);
@@ -63,7 +63,7 @@ static int register_next(struct volume_queue *queue)
 	for (unsigned i = 0; i < VOLUME_PATHS_MAX && r == 0; i++) {
 		struct lane *lane = queue->lanes[i];
 
-		if (lane && lane->link->state >= LINK_ATTACHING)
+		if (lane && lane->connection->state >= CONNECTION_ATTACHING)
 			r = slab_register_next(&queue->slab, &lane->keys,
 					       &lane->path->controller.domain, slab_access(lane));
 	}
@@ -101,7 +101,7 @@ static void shrink(struct volume_queue *queue)
 	slab_drop_next(&queue->slab);
 }
 
-void link_on_resize(struct loop_msg *msg)
+void connection_on_resize(struct loop_msg *msg)
 {
 	struct slab *slab = container_of(msg, struct slab, resize_msg);
 	struct volume_queue *queue = container_of(slab, struct volume_queue, slab);

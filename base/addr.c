@@ -57,7 +57,8 @@ static bool is_host_name(const char *s)
 	return !isdigit((unsigned char)*label);
 }
 
-int addr_parse(const char *host, uint16_t port, union addr *ret_addr)
+/* -ENOENT: it is a name, or nothing that has the form of an address. */
+static int parse_numeric(const char *host, uint16_t port, union addr *ret_addr)
 {
 	struct in_addr v4;
 
@@ -69,9 +70,16 @@ int addr_parse(const char *host, uint16_t port, union addr *ret_addr)
 	}
 	if (strchr(host, ':')) /* getaddrinfo, since inet_pton knows no scope: fe80::1%eth0 */
 		return lookup(host, AI_NUMERICHOST, port, ret_addr) ? -EINVAL : 0;
-	if (!is_host_name(host))
-		return -EINVAL;
-	return lookup(host, 0, port, ret_addr);
+	return -ENOENT;
+}
+
+int addr_parse(const char *host, uint16_t port, union addr *ret_addr)
+{
+	int r = parse_numeric(host, port, ret_addr);
+
+	if (r != -ENOENT)
+		return r;
+	return is_host_name(host) ? lookup(host, 0, port, ret_addr) : -EINVAL;
 }
 
 static int parse_port(const char *s, uint16_t *ret_port)
@@ -84,11 +92,9 @@ static int parse_port(const char *s, uint16_t *ret_port)
 	return 0;
 }
 
-int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_addr)
+static int split(const char *s, char ret_host[NI_MAXHOST], uint16_t *port)
 {
-	char host[NI_MAXHOST];
 	const char *end, *colon = strchr(s, ':');
-	uint16_t port = default_port;
 
 	if (*s == '[') {
 		end = strchr(++s, ']');
@@ -101,19 +107,30 @@ int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_a
 		colon = NULL;
 		end = s + strlen(s);
 	}
-	if (colon && parse_port(colon + 1, &port) < 0)
+	if (colon && parse_port(colon + 1, port) < 0)
 		return -EINVAL;
-	if ((size_t)(end - s) >= sizeof(host))
+	if (end - s >= NI_MAXHOST)
 		return -EINVAL;
-	memcpy(host, s, (size_t)(end - s));
-	host[end - s] = '\0';
-	return addr_parse(host, port, ret_addr);
+	memcpy(ret_host, s, (size_t)(end - s));
+	ret_host[end - s] = '\0';
+	return 0;
+}
+
+int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_addr)
+{
+	char host[NI_MAXHOST];
+	uint16_t port = default_port;
+	int r = split(s, host, &port);
+
+	return r < 0 ? r : addr_parse(host, port, ret_addr);
 }
 
 int addr_parse_numeric(const char *s, uint16_t default_port, union addr *ret_addr)
 {
-	if (strspn(s, "0123456789abcdefABCDEF.:[]") != strlen(s) ||
-	    addr_parse_with_port(s, default_port, ret_addr) < 0 || !addr_port(ret_addr))
+	char host[NI_MAXHOST];
+	uint16_t port = default_port;
+
+	if (split(s, host, &port) < 0 || !port || parse_numeric(host, port, ret_addr) < 0)
 		return -EINVAL;
 	return 0;
 }

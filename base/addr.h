@@ -22,8 +22,8 @@ int addr_parse(const char *host, uint16_t port, union addr *ret_addr);
 /* Parses "10.0.0.1", "10.0.0.1:4420", "[::1]:4420" or "::1". Errors as addr_parse. */
 int addr_parse_with_port(const char *s, uint16_t default_port, union addr *ret_addr);
 
-/* The same without names, whose lookup may return another address tomorrow, and with a port that is
- * not 0. 0 or -EINVAL. */
+/* The same without names, whose lookup takes time and may return another address tomorrow, and with
+ * a port that is not 0. 0 or -EINVAL. */
 int addr_parse_numeric(const char *s, uint16_t default_port, union addr *ret_addr);
 /* Whether this process may open IP sockets: a service manager may have forbidden them. what: which
  * part needs them. 0, or -EAFNOSUPPORT with *error. */

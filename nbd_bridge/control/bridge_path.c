@@ -8,7 +8,6 @@
  *   NONE <-> WAITING <-> FLUSHING      the end of the process waits for FLUSHING
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/json.h"
@@ -102,14 +101,6 @@ void bridge_path_stop(struct bridge *bridge)
 		move(bridge, BRIDGE_DEPARTURE_NONE);
 }
 
-/* The loop must not wait for a name to be resolved. */
-static bool is_numeric(const char *text)
-{
-	size_t n = strspn(text, "0123456789abcdefABCDEF.:[]");
-
-	return text[n] == '\0' || text[n] == '%'; /* a scope follows */
-}
-
 /* 0, or -EINVAL with *error. */
 static int parse(struct json_object *params, union addr *ret_address, struct error *error)
 {
@@ -119,8 +110,7 @@ static int parse(struct json_object *params, union addr *ret_address, struct err
 	if (params)
 		json_object_object_get_ex(params, "address", &value);
 	text = value ? json_object_get_string(value) : "";
-	if (is_numeric(text) && addr_parse_with_port(text, 0, ret_address) == 0 &&
-	    addr_port(ret_address))
+	if (addr_parse_numeric(text, 0, ret_address) == 0) /* a name would block the loop */
 		return 0;
 	error_set(error, EXIT_USAGE, NULL, "no address of a path");
 	return -EINVAL;

@@ -176,9 +176,10 @@ static void test_parties(void **state)
 
 static void test_numeric(void **state)
 {
-	static const char *const refused[] = {"",	    "localhost", "localhost:5",
-					      "10.0.0.1:0", "10.0.0.",	 "10.0.0.1:65536",
-					      ":9807",	    "[::1"};
+	static const char *const refused[] = {
+		"",	   "localhost",	     "localhost:5", "10.0.0.1:0",
+		"10.0.0.", "10.0.0.1:65536", ":9807",	    "[::1",
+		"cafe:1",  "localhost.1:5",  "1.dead.beef"};
 	union addr addr;
 
 	for (unsigned i = 0; i < ARRAY_LEN(refused); i++)
@@ -187,6 +188,8 @@ static void test_numeric(void **state)
 	assert_int_equal(addr_port(&addr), 9807);
 	assert_int_equal(addr_parse_numeric("[2001:db8::a]:1", 9807, &addr), 0);
 	assert_int_equal(addr_port(&addr), 1);
+	assert_int_equal(addr_parse_numeric("[fe80::1%lo]:2", 9807, &addr), 0);
+	assert_int_equal(addr.in6.sin6_scope_id, 1);
 	assert_int_equal(addr_parse_numeric("10.0.0.1", 0, &addr), -EINVAL);
 }
 

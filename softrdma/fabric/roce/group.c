@@ -30,9 +30,11 @@ enum {
 
 #define MAGIC	     0x32656372666f73ULL /* changes with what is shared */
 #define ROCE_LISTENS 0x10000u
-#define JOINING_NS   1000000000u
-#define ANOTHERS_NS  300000000u /* for so long a group that ends may hold its sockets */
-#define STEP_NS	     2000000
+#define JOINING_S    5 /* the members answer between two packets, if they get a CPU */
+#define JOINING_NS   (JOINING_S * 1000000000ULL)
+#define ANOTHERS_NS                                                                                \
+	300000000u /* for so long a group that ends may hold its sockets, and its name */
+#define STEP_NS 2000000
 
 /* ---- why not -------------------------------------------------------------------------------- */
 
@@ -239,7 +241,7 @@ static int receive(struct roce_group *g, int sock, uint32_t scope)
 /* -EAGAIN: it begins or ends just now. */
 static int join(struct roce_group *g, uint32_t scope)
 {
-	struct timeval patience = {.tv_sec = 1};
+	struct timeval patience = {.tv_sec = JOINING_S};
 	struct sockaddr_un name;
 	socklen_t len = name_of(&g->gid, scope, &name);
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
@@ -318,13 +320,13 @@ int roce_group_open(const union ibv_gid *gid, uint32_t scope, struct roce_group 
 	for (;;) {
 		r = open_once(gid, scope, ret);
 		waited = sr_now_ns() - begin;
+		if (r == -EAGAIN && waited > ANOTHERS_NS && is_held(gid, scope))
+			r = -EACCES;
 		if ((r != -EAGAIN || waited > JOINING_NS) &&
 		    (r != -EADDRINUSE || waited > ANOTHERS_NS))
 			break;
 		nanosleep(&step, NULL);
 	}
-	if (r == -EAGAIN && is_held(gid, scope))
-		r = -EACCES;
 	if (r == -EADDRINUSE)
 		complain(gid, r, why_in_use());
 	else if (r == -EACCES)

@@ -24,7 +24,6 @@
  * over (proof.c). Reads and other writes go on at once.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/check.h"
@@ -37,6 +36,7 @@
 #include "initiator/control/controller.h"
 #include "initiator/control/errors.h"
 #include "initiator/control/extents.h"
+#include "initiator/control/fit.h"
 #include "initiator/control/reconnect.h"
 #include "initiator/control/connection.h"
 #include "initiator/control/memory.h"
@@ -276,74 +276,12 @@ static void open_otherwise(struct path *path)
 
 /* ---- what a path brings ---- */
 
-/* A difference that makes a namespace another one than that which was attached. */
-struct difference {
-	const char *is_another; /* of a path that was never live */
-	const char *has_changed;
-};
-
-static const struct difference ids_differ = {
-	"its identifier is another one",
-	"its identifier has changed; ram has a new one whenever it begins empty"};
-static const struct difference serials_differ = {"its subsystem has another serial number",
-						 "the controller's serial number has changed"};
-static const struct difference blocks_differ = {"its block size is another one",
-						"its block size has changed"};
-static const struct difference is_smaller = {"it is smaller", "it has become smaller"};
-static const struct difference is_larger = {"it is larger", "it has become larger"};
-
-/* NULL: none. */
-static const struct difference *find_difference(const struct path *path)
-{
-	const struct volume *volume = path->volume;
-	const struct controller *c = &path->controller;
-
-	if (!identify_ids_match(&volume->ids, &c->ids))
-		return &ids_differ;
-	if (identify_ids_are_empty(&volume->ids) && strcmp(volume->info.serial, c->id.serial) != 0)
-		return &serials_differ;
-	if (volume->info.block_size != 1u << c->ns.block_shift)
-		return &blocks_differ;
-	return NULL;
-}
-
-/* Checks a new association: while others are live it has their size; alone it may have grown. */
-static const struct difference *find_other_size(const struct path *path)
-{
-	const struct volume *volume = path->volume;
-	const struct controller *c = &path->controller;
-	uint64_t n_bytes = c->ns.n_blocks << c->ns.block_shift;
-
-	if (n_bytes < volume->info.size_bytes)
-		return &is_smaller;
-	return n_bytes > volume->info.size_bytes && volume_n_paths_live(volume) ? &is_larger : NULL;
-}
-
-static void set_other_error(struct path *path, const struct difference *difference)
-{
-	const struct volume_config *config = &path->volume->config;
-	char address[ADDR_STRING_MAX];
-
-	if (path->live_since_ns)
-		error_set(
-			&path->last_error, EXIT_FAILED,
-			"detach it, and attach it again if it is the right one",
-			"the contents of namespace %u of '%.80s' are not those that were attached: %s",
-			config->nsid, config->subnqn, difference->has_changed);
-	else
-		error_set(&path->last_error, EXIT_FAILED,
-			  "each path must lead to one namespace, with the same uuid and size",
-			  "namespace %u of '%.80s' at %s is not the one that was attached: %s",
-			  config->nsid, config->subnqn, addr_format(address, &path->config.address),
-			  difference->is_another);
-}
-
 /* It is the volume's end if no other path may still lead to what was attached. */
 static void set_other_namespace(struct path *path, const struct difference *difference)
 {
 	struct volume *volume = path->volume;
 
-	set_other_error(path, difference);
+	fit_set_error(path, difference);
 	volume->last_error = path->last_error;
 	path_set_obstacle(path, OBSTACLE_OTHER);
 	path->n_refusals++;
@@ -351,51 +289,18 @@ static void set_other_namespace(struct path *path, const struct difference *diff
 	set_outlook(volume, OUTLOOK_GIVES_UP);
 }
 
-/* Ids are unique in a subsystem, and proof relies on that. */
-static bool has_id_of_another(const struct path *path)
-{
-	for_each_path(other, path->volume) if (other != path && other->phase == PATH_LIVE &&
-					       other->controller.cntlid ==
-						       path->controller.cntlid) return true;
-	return false;
-}
-
-/* 0, or -errno with last_error: the association gives less than what is in use. */
-static int look_whether_fit(struct path *path)
-{
-	struct volume *volume = path->volume;
-	const struct controller *c = &path->controller;
-	unsigned n_needed = volume_highest_qid(volume);
-	char by[VOLUME_BY_PATH_MAX];
-
-	volume_by_path(path, by);
-	if (c->n_queues_granted < n_needed) {
-		error_set(&path->last_error, EXIT_FAILED, NULL,
-			  "target grants %u I/O queues%s, and %u are in use", c->n_queues_granted,
-			  by, n_needed);
-		return -EUSERS;
-	}
-	if (has_id_of_another(path)) {
-		error_set(&path->last_error, EXIT_FAILED,
-			  "give each target of the subsystem controller_ids of its own",
-			  "two targets of '%.80s' give the same controller id, %u%s",
-			  volume->config.subnqn, c->cntlid, by);
-		return -EEXIST;
-	}
-	return volume_check_windows(path, &path->last_error);
-}
-
 /* The volume serves: a new association may join, or must not. Told once. */
 static int join(struct path *path)
 {
 	struct volume *volume = path->volume;
-	const struct difference *difference = find_difference(path) ?: find_other_size(path);
+	const struct difference *difference = fit_find_difference(path)
+						      ?: fit_find_other_size(path);
 	int r = -ENOTCONN;
 
 	if (difference) {
 		set_other_namespace(path, difference);
 	} else {
-		r = look_whether_fit(path);
+		r = fit_check(path);
 		if (r == 0)
 			r = memories_register(&volume->memories, path->index,
 					      &path->controller.domain, &path->last_error);
@@ -616,7 +521,7 @@ static void on_idle(struct path *path)
 static void on_namespace(struct path *path)
 {
 	struct volume *volume = path->volume;
-	const struct difference *difference = find_difference(path);
+	const struct difference *difference = fit_find_difference(path);
 
 	if (difference) {
 		struct error error;

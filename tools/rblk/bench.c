@@ -37,13 +37,13 @@
 #include "library/rblk.h"
 #include "tools/rblk/arguments.h"
 #include "tools/rblk/bench_plot.h"
+#include "tools/rblk/bench_result.h"
 #include "tools/rblk/bench_worker.h"
 #include "tools/rblk/commands.h"
 #include "tools/rblk/interrupt.h"
 #include "tools/rblk/report.h"
 #include "tools/rblk/spin_option.h"
 #include "tools/rblk/target_name.h"
-#include "tools/shared/table.h"
 #include "transport/fabric.h"
 
 static const char program[] = "rblk bench";
@@ -360,103 +360,15 @@ static void collect(const struct bench *bench, struct bench_result *result)
 		result->min_done = MIN(result->min_done, n);
 		result->max_done = MAX(result->max_done, n);
 	}
+	result->block_bytes = bench->load.block_bytes;
 	result->depth = bench->load.depth;
 	result->n_queues = bench->n_queues;
+	result->n_threads = bench->n_workers;
 	result->seconds = (double)bench->took_ns / 1e9;
 	result->iops = (double)(result->n_done - result->n_errors) / result->seconds;
 	result->mb_per_s = result->iops * (double)bench->load.block_bytes / 1e6;
 	if (result->n_done)
 		result->cpu_us_per_io = (double)bench->cpu_us / (double)result->n_done;
-}
-
-/* Keys are never renamed: records of older builds are compared with those of new ones. */
-static int print_json(const struct bench *bench, const struct bench_result *results, unsigned n,
-		      const char *mode)
-{
-	const struct bench_result *result = &results[n - 1];
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {
-		{"block", bench->load.block_bytes},
-		{"depth", result->depth},
-		{"queues", result->n_queues},
-		{"threads", bench->n_workers},
-		{"iops", (uint64_t)result->iops},
-		{"p50_ns", histogram_quantile(&result->latency, 0.5)},
-		{"p99_ns", histogram_quantile(&result->latency, 0.99)},
-		{"p999_ns", histogram_quantile(&result->latency, 0.999)},
-		{"queue_min_iops", (uint64_t)((double)result->min_done / result->seconds)},
-		{"queue_max_iops", (uint64_t)((double)result->max_done / result->seconds)},
-		{"errors", result->n_errors},
-	};
-	struct json_object *whole = json_object_new_object();
-
-	json_object_object_add(whole, "schema", json_object_new_int(1));
-	json_object_object_add(whole, "test", json_object_new_string(mode));
-	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++)
-		json_object_object_add(whole, numbers[i].key,
-				       json_object_new_uint64(numbers[i].value));
-	bench_add_number(whole, "mb_per_s", result->mb_per_s);
-	json_object_object_add(whole, "cpu_us_per_io",
-			       json_object_new_double(result->cpu_us_per_io));
-	if (n > 1 || result->n_samples)
-		bench_plot_add_json(whole, results, n);
-	return report_json(whole);
-}
-
-/* A row for each depth, with as many digits as runs repeat. */
-static void add_row(struct table *table, const struct bench *bench,
-		    const struct bench_result *result, const char *mode)
-{
-	static const double quantiles[] = {0.5, 0.99, 0.999};
-	char text[UNITS_MAX];
-
-	table_add(table, mode);
-	table_addf(table, "%zu", bench->load.block_bytes);
-	table_addf(table, "%u", result->depth);
-	table_addf(table, "%u", result->n_queues);
-	table_addf(table, "%.0f", result->iops);
-	table_addf(table, "%.1f", result->mb_per_s);
-	for (unsigned i = 0; i < ARRAY_LEN(quantiles); i++)
-		table_add(table, units_format_duration(
-					 text, histogram_quantile(&result->latency, quantiles[i])));
-	table_addf(table, "%.2f", result->cpu_us_per_io);
-}
-
-/* With one queue nothing is lost if its column has no room. */
-static void print_table(const struct bench *bench, const struct bench_result *results, unsigned n,
-			const char *mode)
-{
-	static const char *const titles[] = {"TEST",   ">BLOCK",     ">DEPTH", "?>QUEUES",
-					     ">IOPS",  ">MB/s",	     ">p50",   ">p99",
-					     ">p99.9", ">CPU us/IO", NULL};
-	struct table table;
-
-	table_begin(&table, titles);
-	for (unsigned i = 0; i < n; i++)
-		add_row(&table, bench, &results[i], mode);
-	table_end(&table);
-}
-
-/* The figures are printed even when I/O failed: how many of how many is what one wants to know. */
-static int print_results(const struct bench *bench, const struct bench_result *results, unsigned n,
-			 const char *mode, enum output output)
-{
-	uint64_t n_done = 0, n_errors = 0;
-
-	if (output == OUTPUT_JSON)
-		print_json(bench, results, n, mode);
-	else
-		print_table(bench, results, n, mode);
-	for (unsigned i = 0; i < n; i++) {
-		n_done += results[i].n_done;
-		n_errors += results[i].n_errors;
-	}
-	if (!n_errors)
-		return EXIT_OK;
-	return fail_with(program, EXIT_FAILED, NULL, "%llu of %llu I/O failed",
-			 (unsigned long long)n_errors, (unsigned long long)n_done);
 }
 
 /* ---- the command line ---- */
@@ -625,6 +537,7 @@ static int measure(const struct bench_options *options, const char *target,
 	if (code)
 		return code;
 	bench->result = result;
+	result->test = modes[options->mode];
 	code = run(bench, volume.uri, volume.options);
 	if (code == EXIT_OK)
 		collect(bench, result);
@@ -641,7 +554,7 @@ static int draw(const struct bench_options *options, FILE *f, const char *target
 {
 	char title[512], size[UNITS_MAX];
 
-	snprintf(title, sizeof(title), "%s, %s, %u queue%s: %s", modes[options->mode],
+	snprintf(title, sizeof(title), "%s, %s, %u queue%s: %s", results->test,
 		 units_format_size(size, options->block), results->n_queues,
 		 results->n_queues == 1 ? "" : "s", target);
 	if (bench_plot_write(f, title, results, n) == 0)
@@ -671,8 +584,7 @@ static int run_with(struct bench_options *options, const char *target)
 		code = measure(options, target, &bench, &results[n_done]);
 	}
 	if (code == EXIT_OK)
-		code = print_results(bench, results, n_done, modes[options->mode],
-				     (enum output)options->output);
+		code = bench_results_print(program, results, n_done, (enum output)options->output);
 	if (code == EXIT_OK && f)
 		code = draw(options, f, target, results, n_done);
 	if (code != EXIT_OK && f)

@@ -23,12 +23,12 @@ enum {
 };
 
 static const struct percentile {
-	const char *name, *colour, *key;
+	const char *name, *colour;
 	double fraction;
 } percentiles[] = {
-	{"p50", "#1f4e9c", "p50_ns", 0.5},
-	{"p99", "#d1730f", "p99_ns", 0.99},
-	{"p99.9", "#8a4fa3", "p999_ns", 0.999},
+	{"p50", "#1f4e9c", 0.5},
+	{"p99", "#d1730f", 0.99},
+	{"p99.9", "#8a4fa3", 0.999},
 };
 
 /* Where a value is on the paper: low at start, high at end. */
@@ -202,47 +202,4 @@ int bench_plot_write(FILE *f, const char *title, const struct bench_result *resu
 	put_rate(f, &results[n - 1]);
 	fputs("</g>\n</svg>\n", f);
 	return fflush(f) == 0 && !ferror(f) ? 0 : -EIO;
-}
-
-/* ---- for scripts ---- */
-
-/* A double would else print 17 digits, and comparisons of records would show noise. */
-void bench_add_number(struct json_object *o, const char *key, double value)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.1f", value);
-	json_object_object_add(o, key, json_object_new_double_s(value, text));
-}
-
-void bench_plot_add_json(struct json_object *whole, const struct bench_result *results, unsigned n)
-{
-	struct json_object *depths = json_object_new_array(), *rate = json_object_new_array();
-	const struct bench_result *last = &results[n - 1];
-
-	for (unsigned i = 0; i < n; i++) {
-		struct json_object *o = json_object_new_object();
-
-		json_object_object_add(o, "depth", json_object_new_int64(results[i].depth));
-		json_object_object_add(o, "iops", json_object_new_int64((int64_t)results[i].iops));
-		for (unsigned k = 0; k < ARRAY_LEN(percentiles); k++)
-			json_object_object_add(
-				o, percentiles[k].key,
-				json_object_new_int64((int64_t)latency_of(&results[i], k)));
-		bench_add_number(o, "mb_per_s", results[i].mb_per_s);
-		json_object_object_add(o, "cpu_us_per_io",
-				       json_object_new_double(results[i].cpu_us_per_io));
-		json_object_array_add(depths, o);
-	}
-	for (unsigned i = 0; i < last->n_samples; i++) {
-		struct json_object *o = json_object_new_object();
-
-		json_object_object_add(
-			o, "at_ms", json_object_new_int64((int64_t)(last->samples[i].at_s * 1e3)));
-		json_object_object_add(o, "iops",
-				       json_object_new_int64((int64_t)last->samples[i].iops));
-		json_object_array_add(rate, o);
-	}
-	json_object_object_add(whole, "depths", depths);
-	json_object_object_add(whole, "rate", rate);
 }

@@ -275,6 +275,12 @@ static void on_device_removed(struct cm_listener *listener)
 
 /* ---- all portals ---------------------------------------------------------------------------- */
 
+void portal_stop_drain(struct portal *portal)
+{
+	loop_timer_stop(&portal->leave_timer);
+	loop_timer_stop(&portal->drain_timer);
+}
+
 void portal_init(struct portal *portal, const struct config_portal *config, enum portal_slot slot)
 {
 	portal_set_slot(portal, slot);
@@ -283,8 +289,7 @@ void portal_init(struct portal *portal, const struct config_portal *config, enum
 	portal->address = config->addr;
 	if (portal_is_drained(portal))
 		set_state(portal, PORTAL_CLOSED);
-	/* of the slot's previous portal: it would end connections */
-	loop_timer_stop(&portal->drain_timer);
+	portal_stop_drain(portal); /* of the slot's previous portal: it would end connections */
 	portal->error = 0;
 	portal->retry = (struct loop_timer){.on_expiry = on_retry};
 	portal->n_accepted = portal->n_refused = 0;
@@ -387,7 +392,7 @@ void portals_deinit(struct target *target)
 {
 	for (unsigned i = 0; target->portals && i < PORTALS_MAX; i++) {
 		check(atomic_load(&target->portals[i].state) != PORTAL_LISTENING);
-		loop_timer_stop(&target->portals[i].drain_timer);
+		portal_stop_drain(&target->portals[i]);
 	}
 	free(target->portals);
 	target->portals = NULL;

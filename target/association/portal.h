@@ -17,6 +17,8 @@ void portal_close(struct portal *portal);
 /* Control. The same, and it is drained from now on, until portal_reopen: as portal_open. */
 void portal_close_drained(struct portal *portal);
 int portal_reopen(struct portal *portal);
+/* Control. Its connections are not ended any more because it was drained. */
+void portal_stop_drain(struct portal *portal);
 /* Control. Registers buffers with the devices at the portals' addresses, where perhaps another
  * rblkd still listens. A failure here repeats, and ends the program, when they are opened. */
 void portals_prepare(struct target *target);

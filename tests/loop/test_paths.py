@@ -119,6 +119,7 @@ def follows_discovery(scratch):
            f"no line of discovery in\n{text}")
     ctl("drain", "q")
     have()
+    expect(f"lost the connection to {found}" not in volume.read_log(), "rblkd cut it before it had left")
     ctl("drain", "q", "--undo")
     have(found)
     apply(before)

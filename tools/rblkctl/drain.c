@@ -14,7 +14,7 @@
 #include "tools/rblkctl/rblkctl.h"
 
 enum {
-	PATIENCE_S = 30, /* rblkd disconnects after 5; I/O at a slow disk takes longer */
+	PATIENCE_S = 30, /* rblkd disconnects after 10; I/O at a slow disk takes longer */
 	LOOK_MS = 50,
 };
 

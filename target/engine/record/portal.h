@@ -41,9 +41,9 @@ struct portal {
 	char name[PORTAL_NAME_MAX + 1];
 	union addr address;
 	enum portal_slot slot;
-	struct loop_timer drain_timer;
-	_Atomic enum portal_state state; /* discovery reads it on pollers */
-	int error;			 /* -errno of the last try */
+	struct loop_timer leave_timer, drain_timer; /* while it drains; see drain.c */
+	_Atomic enum portal_state state;	    /* discovery reads it on pollers */
+	int error;				    /* -errno of the last try */
 	struct cm_listener listener;
 	struct loop_timer retry;
 	struct log_limit refusals;

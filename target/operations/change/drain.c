@@ -4,19 +4,43 @@
  * admin queue ends all of it. Each freed queue calls drain_continue again, so this thread never
  * waits.
  *
- * Hosts keep the I/O that is not answered, and send it on another path if they have one.
+ * Hosts keep the I/O that is not answered, and send it on another path if they have one. A host
+ * with a discovery controller hears that the portal has left the log. It may flush what it wrote
+ * here and leave, which it cannot once it is disconnected: a Flush by another controller is not for
+ * those writes.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "target/association/connection.h"
 #include "target/association/controller.h"
 #include "target/command/admin/notice.h"
 #include "target/operations/change/drain.h"
 
+static bool follows_discovery(const struct controller *controller)
+{
+	list_for_each (node, &controller->target->controllers) {
+		const struct controller *other = list_entry(node, struct controller, node);
+
+		if (other->is_discovery && controller_state(other) == CONTROLLER_LIVE &&
+		    !strcmp(other->hostnqn, controller->hostnqn) &&
+		    !memcmp(other->hostid, controller->hostid, sizeof(other->hostid)))
+			return true;
+	}
+	return false;
+}
+
+static bool may_leave(const struct connection *c)
+{
+	return loop_timer_is_running(&c->portal->leave_timer) && c->controller &&
+	       follows_discovery(c->controller);
+}
+
 static const char *why_drained(const struct connection *c)
 {
 	if (c->target->life >= TARGET_GIVING)
 		return "rblkd is stopping";
-	return portal_is_drained(c->portal) ? "the portal is drained" : NULL;
+	return portal_is_drained(c->portal) && !may_leave(c) ? "the portal is drained" : NULL;
 }
 
 /* Whether the admin queue must wait for I/O queues: they part with it. */
@@ -57,6 +81,13 @@ static void on_timeout(struct loop_timer *timer)
 	}
 }
 
+static void on_leave_over(struct loop_timer *timer)
+{
+	struct portal *portal = container_of(timer, struct portal, leave_timer);
+
+	drain_continue(portal->target);
+}
+
 void portal_drain(struct portal *portal)
 {
 	struct target *target = portal->target;
@@ -65,8 +96,10 @@ void portal_drain(struct portal *portal)
 		return;
 	log_info_about(LOG_ABOUT(.portal = portal->name), "portal %s: draining", portal->name);
 	portal_close_drained(portal);
+	portal->leave_timer.on_expiry = on_leave_over;
 	portal->drain_timer.on_expiry = on_timeout;
-	loop_timer_start(&target->loop, &portal->drain_timer, DRAIN_S * NSEC_PER_SEC);
+	loop_timer_start(&target->loop, &portal->leave_timer, LEAVE_S * NSEC_PER_SEC);
+	loop_timer_start(&target->loop, &portal->drain_timer, (LEAVE_S + DRAIN_S) * NSEC_PER_SEC);
 	drain_continue(target);
 }
 
@@ -74,6 +107,6 @@ int portal_undrain(struct portal *portal)
 {
 	if (!portal_is_drained(portal))
 		return 0;
-	loop_timer_stop(&portal->drain_timer);
+	portal_stop_drain(portal);
 	return portal_reopen(portal);
 }

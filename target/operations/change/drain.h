@@ -5,10 +5,12 @@
 #include "target/association/portal.h"
 
 enum {
+	LEAVE_S = 5, /* hosts that follow the discovery log leave by themselves until then */
 	DRAIN_S = 5, /* connections that have not finished by then are killed */
 };
 
-/* Stops listening; each connection finishes its commands and is disconnected. */
+/* Stops listening; each connection finishes its commands and is disconnected: at once, or after
+ * LEAVE_S where its host follows the discovery log. */
 void portal_drain(struct portal *portal);
 /* Listens again. 0 or -errno (logged). */
 int portal_undrain(struct portal *portal);

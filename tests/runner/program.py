@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from verdict import Counts, is_failure, judge, never_weather, telling
+from verdict import Counts, is_failure, is_result, judge, never_weather, telling
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 USUAL_LIMIT_S = 900
@@ -18,8 +18,9 @@ MARK = f"RBLK_TEST_PROGRAM={os.getpid()}."
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A test as meson describes it, or one of the runner's own. priority: about how many seconds it takes.
-    ends_at_failure: its first failed case ends it, the others do not matter."""
+    """A test as meson describes it, or one of the runner's own. limit_s: of the time from one result to the next.
+    priority: about how many seconds it takes. ends_at_failure: its first failed case ends it, the others do not
+    matter."""
     profile: str
     suite: str
     name: str
@@ -90,6 +91,45 @@ def environment(program, mark):
     return env
 
 
+class Patience:
+    """How long a program may go on. A busy machine makes all of its cases slow, so that none of them is a reason to end
+    it; a program that hangs has no next result."""
+
+    def __init__(self, limit_s, now_s):
+        self.limit_s = limit_s
+        self.end_s = now_s + limit_s
+
+    def hear(self, line, now_s):
+        if is_result(line):
+            self.end_s = now_s + self.limit_s
+
+    def left_s(self, now_s):
+        return self.end_s - now_s
+
+
+class Watch:
+    """A thread that ends the processes with this mark when the patience is over."""
+
+    def __init__(self, patience, mark):
+        self.patience, self.mark = patience, mark
+        self.is_late = False
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while (left_s := self.patience.left_s(time.monotonic())) > 0:
+            if self.is_over.wait(left_s):
+                return
+        self.is_late = True
+        end_all_with(self.mark)
+
+    def end(self):
+        self.is_over.set()
+        self.thread.join()
+        return self.is_late
+
+
 def run_to_end(program):
     """Runs a program in a session of its own, and ends all of its processes before the next one. Returns (status or
     None, output, CPU time of it and of the children that were waited for)."""
@@ -97,37 +137,28 @@ def run_to_end(program):
     process = subprocess.Popen(program.command, cwd=program.folder, env=environment(program, mark),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace", start_new_session=True)
-    is_late = threading.Event()
-    timer = threading.Timer(program.limit_s, lambda: (is_late.set(), end_all_with(mark)))
-    timer.start()
+    patience = Patience(program.limit_s, time.monotonic())
+    watch = Watch(patience, mark)
     try:
-        output = until_failure(process, mark) if program.ends_at_failure else ""
-        rest, cpu_s = end_of(process)
-        output += rest
-        return None if is_late.is_set() else process.returncode, output, cpu_s
+        output = read_all(process, program, patience, mark)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return None if watch.end() else process.returncode, output, usage.ru_utime + usage.ru_stime
     finally:
-        timer.cancel()
+        watch.end()
         end_all_with(mark)
 
 
-def until_failure(process, mark):
-    """Ends the program when it says that a case has failed. Returns what it has said until then."""
+def read_all(process, program, patience, mark):
+    """Returns what the program says until it ends, or is ended."""
     lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if is_failure(line):
-            end_all_with(mark)
-            break
-    return "".join(lines)
-
-
-def end_of(process):
-    """Returns its output, and the CPU time of it and of the children that were waited for."""
     with process.stdout:
-        output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return output, usage.ru_utime + usage.ru_stime
+        for line in process.stdout:
+            lines.append(line)
+            patience.hear(line, time.monotonic())
+            if program.ends_at_failure and is_failure(line):
+                end_all_with(mark)
+    return "".join(lines)
 
 
 def end_all_with(mark):

@@ -16,7 +16,7 @@ import mutations
 import pace
 import second_look
 from plan import GATE_SUITES, Plan
-from program import Program
+from program import Patience, Program
 from verdict import judge, never_weather, total_of
 
 SCRATCH = tempfile.mkdtemp(prefix="rblk-runner.")
@@ -134,6 +134,17 @@ def time_is_up_for_all_of_its_processes():
                 break  # process 1 has yet to reap it
     else:
         assert not os.path.exists(f"/proc/{pid}")
+
+
+def time_is_from_one_result_to_the_next():
+    patience = Patience(10, 100)
+    assert patience.left_s(104) == 6
+    patience.hear("rblkd: ready", 104)
+    assert patience.left_s(104) == 6
+    patience.hear("ok 1 - it", 104)
+    assert patience.left_s(104) == 10
+    patience.hear("    not ok 2 - it", 105)
+    assert patience.left_s(105) == 10
 
 
 def a_program_that_does_not_start_has_failed():
@@ -271,7 +282,7 @@ def a_malformed_mutation_is_unfit():
 
 CASES = [a_failure_is_red, an_unsteady_program_is_named, more_than_two_are_no_weather, strict_is_strict,
          grave_failures_are_red_at_once, names_of_cases_say_nothing, what_has_no_result_has_failed,
-         time_is_up_for_all_of_its_processes, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
+         time_is_up_for_all_of_its_processes, time_is_from_one_result_to_the_next, a_program_that_does_not_start_has_failed, the_long_ones_begin_first,
          the_load_decides, machines_get_a_second_try, each_program_is_in_the_gate_or_in_the_deep_run,
          a_mutation_fits_exactly_once, a_mutation_may_only_remove, a_malformed_mutation_is_unfit]
 

@@ -55,6 +55,11 @@ def parse_tap(output):
     return Counts(passed, failed, skipped), notes
 
 
+def is_result(line):
+    """Whether this line says how a case has ended."""
+    return parse_tap(line)[0] != Counts(0, 0, 0)
+
+
 def is_failure(line):
     """Whether this line says that a case has failed."""
     return parse_tap(line)[0].failed > 0

@@ -78,7 +78,7 @@ static enum ibv_wc_status check(const struct sr_qp *qp, const struct sr_wqe *w,
 struct roce_request roce_describe(struct sr_qp *qp, struct sr_wqe *w)
 {
 	struct roce_request q = {
-		.kind = kind_of(w->opcode),
+		.kind = (uint8_t)kind_of(w->opcode),
 		.has_imm = w->opcode == IBV_WR_SEND_WITH_IMM ||
 			   w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM,
 		.has_invalidate = w->opcode == IBV_WR_SEND_WITH_INV,

@@ -29,3 +29,7 @@ int disk_take_error(void);
 /* A directory that stores nothing. is_full: it reports the maximum of uncorrectable blocks for
  * each namespace. */
 struct state_directory *disk_state(bool can_write, bool is_full);
+/* A directory that stores nothing, and has what disk_leave has put there for each namespace. */
+struct state_directory *disk_groups(void);
+/* Another rblkd, the owner of the groups, has this text as each namespace's record; n = 0: none. */
+void disk_leave(const uint8_t *text, size_t n);

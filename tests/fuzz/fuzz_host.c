@@ -30,6 +30,7 @@
 #include "target/engine/request/request_poller.h"
 #include "target/association/connection.h"
 #include "target/operations/life.h"
+#include "tests/fuzz/fuzz_change.h"
 #include "tests/fuzz/fuzz_disk.h"
 #include "tests/fuzz/fuzz_host.h"
 #include "tests/fuzz/fuzz_records.h"
@@ -115,9 +116,11 @@ static bool is_loop_quiet(struct loop *loop)
 	return list_is_empty(&loop->calls) && !atomic_load(&loop->inbox);
 }
 
-/* Commands at the disk or on a worker thread, which may be idle in all our loops. */
+/* Work at the disk or on a worker thread, which may be idle in all our loops. */
 static bool has_unfinished(void)
 {
+	if (env.target.n_drops)
+		return true;
 	list_for_each (node, &env.target.connections) {
 		struct queue *queue = list_entry(node, struct connection, node)->queue;
 
@@ -208,6 +211,7 @@ static void stop(void)
 	poller_deinit(&env.poller);
 	conf_free(env.conf);
 	config_release(&env.config);
+	boot_end();
 	snprintf(path, sizeof(path), "%s/key", env.directory);
 	unlink(path);
 	rmdir(env.directory);
@@ -219,6 +223,7 @@ static void start(void)
 	log_set_level((enum log_level) - 1); /* nothing */
 	check(mkdtemp(env.directory));
 	write_key();
+	boot_begin(env.directory);
 	read_config();
 	ticks_init();
 	wire_start();
@@ -268,13 +273,13 @@ static void begin_target(unsigned world)
 					   .pollers = &env.poller,
 					   .n_pollers = 1,
 					   .check_stop = check_stop};
-	struct state_directory *state = NULL;
+	struct target_stock stock = {.groups = disk_groups()};
 	struct snapshot *snapshot;
 
 	if (world & WORLD_STATE)
-		state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
+		stock.state = disk_state(!(world & WORLD_BROKEN_STATE), world & WORLD_STOPPING);
 	check(target_init(&env.target, &parts) == 0);
-	check(target_export(&env.target, &(struct target_stock){.state = state}, env.conf) == 0);
+	check(target_export(&env.target, &stock, env.conf) == 0);
 	snapshot = atomic_load(&env.target.snapshot);
 	put_disk(snapshot, (world & (WORLD_STATE | WORLD_BROKEN_STATE)) == WORLD_BROKEN_STATE);
 	env.poller.complaints = env.poller.auth_refusals = (struct log_limit){0};
@@ -513,6 +518,14 @@ enum {
 	OTHERS_CHANGE = 0x7f, /* the errno of STEP_DISK that is none */
 };
 
+enum {			     /* of STEP_CLOSE, in place of a connection */
+	NOTES_CHANGE = 0x80, /* with a namespace */
+	GROUPS_ARE_OURS = 0xfc,
+	GROUPS_ARE_OTHERS,
+	DROPS_REGISTRANT,
+	IS_STOPPING,
+};
+
 /* A script has this in place of an instance's number, which is random; a host reads it from
  * Identify. */
 enum {
@@ -649,23 +662,36 @@ static void prove(unsigned i)
 	auth_host_reset(&host);
 }
 
-static void play_close(unsigned what)
+/* Changes that no host makes. */
+static void play_change(unsigned what)
 {
-	if ((what & 0xc0) == 0x40) {
-		prove(what % CONNS);
-		return;
-	}
-	if (!(what & 0x80)) {
-		hang_up(what % CONNS);
-		return;
-	}
-	if (what == 0xff) {
+	switch (what) {
+	case IS_STOPPING:
 		env.target.life = TARGET_STOPPING;
+		return;
+	case DROPS_REGISTRANT:
+		change_registrant(&env.target, SUBNQN, 2, 2);
+		return;
+	case GROUPS_ARE_OTHERS:
+		change_owner(&env.target, ANA_SUBNQN, ANA_OWNER_OTHER);
+		return;
+	case GROUPS_ARE_OURS:
+		change_owner(&env.target, ANA_SUBNQN, ANA_OWNER_LOCK);
 		return;
 	}
 	notice_discovery(&env.target);
 	notice_ana(&env.target, ANA_SUBNQN, 0);
 	notice_namespace(&env.target, SUBNQN, what & 0x7f);
+}
+
+static void play_close(unsigned what)
+{
+	if (what & NOTES_CHANGE)
+		play_change(what);
+	else if (what & 0x40)
+		prove(what % CONNS);
+	else
+		hang_up(what % CONNS);
 }
 
 static void play_time(unsigned what)
@@ -687,7 +713,10 @@ static void play_disk(struct script *s, unsigned error, unsigned n, bool is_flag
 	size_t n_text = 4 * n < s->n ? 4 * n : s->n;
 
 	if (error == OTHERS_CHANGE) {
-		records_change(take(s, n_text), n_text, is_flagged);
+		const uint8_t *text = take(s, n_text);
+
+		records_change(text, n_text, is_flagged);
+		disk_leave(text, n_text);
 		return;
 	}
 	disk_say((int)error, n, is_flagged);
@@ -746,13 +775,14 @@ void host_end(void)
 	settle();
 	for (unsigned i = 0; i < CONNS; i++)
 		hang_up(i);
-	while (env.target.n_connections || !is_quiet()) {
+	while (env.target.n_connections || env.target.n_drops || !is_quiet()) {
 		turn();
-		if (is_quiet() && env.target.n_connections)
+		if (is_quiet() && (env.target.n_connections || env.target.n_drops))
 			loop_turn(&env.poller.loop, NSEC_PER_MSEC);
 		check(++n < END_TURNS);
 	}
 	check(list_is_empty(&env.target.controllers) && list_is_empty(&env.target.hosts));
 	check(wire_n_conns() == 0 && wire_n_recvs() == 0);
+	check_successor(&env.target);
 	end_target();
 }

@@ -12,11 +12,14 @@
  *                  private data
  *   5 close        connection: the host disconnects. Bit 7: instead, hosts are notified of a
  *                  change; bit 6: the host authenticates with the configured key; all bits:
- *                  rblkd is stopping
+ *                  rblkd is stopping; all but bit 0: an administrator drops the registrant of
+ *                  namespace 2 with the identifier of host 2; all but bit 1: another rblkd is the
+ *                  owner of the ANA groups; all but both: this one is
  *   6 disk         errno (0: none), count: results of the next operations on the disk of
  *                  namespace 2; bit 7 of the errno: it completes them at the next such step.
  *                  errno 127: another rblkd stores 4 bytes times count, which follow, as the
- *                  record of that namespace; bit 7: just before the next change of this rblkd
+ *                  record of that namespace, and of each in an ANA group that it owns; bit 7:
+ *                  just before the next change of this rblkd
  *   7 time         number of following steps without a turn between them; bit 7: the device
  *                  is idle meanwhile; all other bits: the timers of connections that have not
  *                  sent Connect, or have not authenticated, expire, and those of resets; all

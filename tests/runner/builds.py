@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 
-from program import ROOT
+from program import ROOT, wait_for
 
 NICE = ["nice", "-n", "10"]
 
@@ -32,11 +32,10 @@ def run(command):
     process = subprocess.Popen(NICE + command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     with process.stdout:
         output = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    cpu_s = wait_for(process)
     if process.returncode:
         raise BuildFailed(f"{output[-8000:]}\n{' '.join(command)} failed")
-    return usage.ru_utime + usage.ru_stime
+    return cpu_s
 
 
 def has_packages(purpose):

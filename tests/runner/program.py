@@ -141,12 +141,18 @@ def run_to_end(program):
     watch = Watch(patience, mark)
     try:
         output = read_all(process, program, patience, mark)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        return None if watch.end() else process.returncode, output, usage.ru_utime + usage.ru_stime
+        cpu_s = wait_for(process)
+        return None if watch.end() else process.returncode, output, cpu_s
     finally:
         watch.end()
         end_all_with(mark)
+
+
+def wait_for(process):
+    """Sets its returncode. Returns the CPU time of it and of the children that were waited for."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return usage.ru_utime + usage.ru_stime
 
 
 def read_all(process, program, patience, mark):

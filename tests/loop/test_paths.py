@@ -119,7 +119,8 @@ def follows_discovery(scratch):
            f"no line of discovery in\n{text}")
     ctl("drain", "q")
     have()
-    expect(f"lost the connection to {found}" not in volume.read_log(), "rblkd cut it before it had left")
+    with open(scratch.file(f"run/volumes/{volume.name}.log"), encoding="utf-8") as log:
+        expect(f"lost the connection to {found}" not in log.read(), "rblkd cut it before it had left")
     ctl("drain", "q", "--undo")
     have(found)
     apply(before)

@@ -87,6 +87,11 @@ static uint16_t new_id(struct target *target)
 	return 0;
 }
 
+bool controller_has_host_of(const struct controller *a, const struct controller *b)
+{
+	return !strcmp(a->hostnqn, b->hostnqn) && !memcmp(a->hostid, b->hostid, sizeof(a->hostid));
+}
+
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id)
 {
 	list_for_each (node, &target->controllers) {

@@ -30,6 +30,8 @@ unsigned controller_n_queues(const struct controller *controller);
 void controller_kill(struct controller *controller, const char *why);
 /* Ends it if its host was silent for longer than KATO, and its timer has not run yet. */
 void controller_expire(struct controller *controller);
+/* Whether both are of one host, of any subsystem. */
+bool controller_has_host_of(const struct controller *a, const struct controller *b);
 /* NULL: there is none with that id, or it belongs to another subsystem. */
 struct controller *controller_find(struct target *target, const char *subnqn, uint16_t id);
 

@@ -55,8 +55,7 @@ static void on_patience(struct loop_timer *timer)
 
 static bool is_same_host(const struct controller *a, const struct controller *b)
 {
-	return !strcmp(a->subnqn, b->subnqn) && !strcmp(a->hostnqn, b->hostnqn) &&
-	       !memcmp(a->hostid, b->hostid, sizeof(a->hostid));
+	return !strcmp(a->subnqn, b->subnqn) && controller_has_host_of(a, b);
 }
 
 /* Finds it in any subsystem, of any host: ids are unique. NULL: that controller is over. */

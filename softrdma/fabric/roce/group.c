@@ -32,9 +32,8 @@ enum {
 #define ROCE_LISTENS 0x10000u
 #define JOINING_S    5 /* the members answer between two packets, if they get a CPU */
 #define JOINING_NS   (JOINING_S * 1000000000ULL)
-#define ANOTHERS_NS                                                                                \
-	300000000u /* for so long a group that ends may hold its sockets, and its name */
-#define STEP_NS 2000000
+#define ANOTHERS_NS  300000000u /* for so long a group that ends may hold sockets and name */
+#define STEP_NS	     2000000
 
 /* ---- why not -------------------------------------------------------------------------------- */
 

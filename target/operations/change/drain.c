@@ -9,8 +9,6 @@
  * here and leave, which it cannot once it is disconnected: a Flush by another controller is not for
  * those writes.
  */
-#include <string.h>
-
 #include "base/clock.h"
 #include "target/association/connection.h"
 #include "target/association/controller.h"
@@ -23,8 +21,7 @@ static bool follows_discovery(const struct controller *controller)
 		const struct controller *other = list_entry(node, struct controller, node);
 
 		if (other->is_discovery && controller_state(other) == CONTROLLER_LIVE &&
-		    !strcmp(other->hostnqn, controller->hostnqn) &&
-		    !memcmp(other->hostid, controller->hostid, sizeof(other->hostid)))
+		    controller_has_host_of(other, controller))
 			return true;
 	}
 	return false;

@@ -138,8 +138,8 @@ static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
 }
 
 /* Takes a request of the chain. NULL: the queue pair is broken and will flush the work. */
-static struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
-				    unsigned n_sges)
+static inline struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
+					   unsigned n_sges)
 {
 	struct ibv_send_wr *wr;
 

@@ -17,6 +17,12 @@
 #include "target/operations/change/store_sizes.h"
 #include "target/operations/ownership/publish.h"
 
+static bool is_news(const struct namespace *was, const struct namespace *is)
+{
+	return was != is && (!was || namespace_bytes(was) != namespace_bytes(is) ||
+			     atomic_load(&is->guard->flags));
+}
+
 /* The store of a namespace and the record of its guard have all that the owner before has done to
  * it. */
 static void tell_hosts(struct group *group, const struct snapshot *before)
@@ -30,8 +36,7 @@ static void tell_hosts(struct group *group, const struct snapshot *before)
 	for (struct namespace_at at = {0}; group_next(group, &at);) {
 		const struct namespace *old = subsystem_namespace(was, at.ns->nsid);
 
-		if (old != at.ns && (namespace_bytes(old) != namespace_bytes(at.ns) ||
-				     atomic_load(&at.ns->guard->flags)))
+		if (is_news(old, at.ns))
 			notice_namespace(group->target, group->subnqn, at.ns->nsid);
 	}
 	ana_tell(group->target, group->subnqn, rcu_get(&was->ana), after, index);

@@ -11,7 +11,6 @@ from case import KIB, LOADS, SIZE, Bar, Case, over_depth, title
 
 RAM = {1: f"ram: {SIZE >> 20}MiB, block_size: 4096"}
 ALWAYS = ("--spin", "always")
-FILL_S = 4
 
 
 def on(target, load, *options):
@@ -28,12 +27,6 @@ def paused(stack, target):
     return target
 
 
-def filled(target):
-    """Has a page for each block, as targets that allocate all at their start: the first run would pay for them."""
-    on(target, programs.Load("write", 128 * KIB, 16))(FILL_S)
-    return target
-
-
 # ---- what polling is worth ---------------------------------------------------------------
 
 def polling_bars(load):
@@ -46,9 +39,8 @@ def polling_bars(load):
 @contextlib.contextmanager
 def polling():
     with contextlib.ExitStack() as stack:
-        shipped = filled(paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM)))
-        always = filled(paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM,
-                                                     "{spin: always, workers: 1}")))
+        shipped = paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM))
+        always = paused(stack, programs.rblkd(stack.enter_context(programs.folder()), RAM, "{spin: always, workers: 1}"))
         yield [Case("polling", title(load), "as shipped",
                     {"as shipped": on(shipped, load), "never sleeps": on(always, load, *ALWAYS)},
                     polling_bars(load), at=over_depth(load)) for load in LOADS]
@@ -82,6 +74,6 @@ def beside_spdk():
     with contextlib.ExitStack() as stack:
         stack.enter_context(spdk.huge_pages())
         scratch = stack.enter_context(programs.folder())
-        rblkd = filled(paused(stack, programs.rblkd(scratch, RAM)))
+        rblkd = paused(stack, programs.rblkd(scratch, RAM))
         nvmf_tgt = paused(stack, spdk.target(build, scratch, SIZE))
         yield [spdk_case(build, rblkd, nvmf_tgt, load) for load in LOADS]

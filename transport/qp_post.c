@@ -137,7 +137,8 @@ static struct ibv_send_wr *chained_at(struct qp *qp, unsigned i)
 	return &qp->chain->wrs[i];
 }
 
-/* Takes a request of the chain. NULL: the queue pair is broken and will flush the work. */
+/* Takes a request of the chain. NULL: the queue pair is broken and will flush the work. inline: it
+ * has so many callers that the compiler would keep it apart, also from the hot ones. */
 static inline struct ibv_send_wr *queue_wr(struct qp *qp, struct work *work, const struct sge *sges,
 					   unsigned n_sges)
 {

@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,11 +15,12 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/huge_page.h"
 #include "target/export/namespace_memory.h"
 #include "target/export/namespace.h"
 
 enum {
-	STEP_BYTES = 16 * 1024 * 1024,
+	STEP_BYTES = 8 * HUGE_PAGE_BYTES,
 };
 
 enum job_state {
@@ -77,7 +77,7 @@ static void find_pages(struct job *job)
 		size_t n = MIN(job->n_bytes - at, (size_t)STEP_BYTES);
 
 		if (atomic_load(&job->state) == JOB_CANCELLED ||
-		    madvise(memory + at, n, MADV_POPULATE_WRITE) < 0)
+		    huge_page_populate(memory + at, n) < 0)
 			return;
 	}
 }

@@ -25,6 +25,7 @@
 
 #include "base/bits.h"
 #include "base/check.h"
+#include "base/huge_page.h"
 #include "base/units.h"
 #include "target/store/backends.h"
 #include "target/store/pool.h"
@@ -215,14 +216,13 @@ static void ram_close(struct backend *backend)
 /* Without spare address space the memory cannot grow; that is no error. */
 static int reserve(struct ram *ram, uint64_t size)
 {
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	void *memory;
 
 	ram->n_reserved = align_up(size, PAGE_BYTES) * GROWTH_MAX;
-	memory = mmap(NULL, ram->n_reserved, PROT_NONE, flags, -1, 0);
+	memory = huge_page_reserve(ram->n_reserved);
 	if (memory == MAP_FAILED) {
 		ram->n_reserved = align_up(size, PAGE_BYTES);
-		memory = mmap(NULL, ram->n_reserved, PROT_NONE, flags, -1, 0);
+		memory = huge_page_reserve(ram->n_reserved);
 	}
 	if (memory == MAP_FAILED)
 		return -errno;

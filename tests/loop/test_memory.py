@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""Memory of volume processes: little while idle, more under load, and little again."""
+"""Memory: of volume processes, little while idle, more under load, and little again; of rblkd, huge pages."""
 
+import contextlib
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -73,10 +75,42 @@ def lost_while_it_grows(scratch):
     target.stop()
 
 
+HUGE_PAGE = 2 * MIB
+
+
+def huge_bytes(pid):
+    """The shared memory that a process maps by huge pages."""
+    with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("ShmemPmdMapped:"))
+
+
+def kernel_has_huge_pages():
+    """Whether the kernel knows MADV_COLLAPSE, and its huge pages have the size that rblkd asks for."""
+    release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+    with contextlib.suppress(OSError), open("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size",
+                                            encoding="ascii") as f:
+        return release >= (6, 1) and int(f.read()) == HUGE_PAGE
+    return False
+
+
+@waits
+def ram_in_huge_pages(scratch):
+    """A namespace that is not a whole number of huge pages, written and read while it gets them."""
+    target = Target(scratch, ["nsid: 1, ram: 65MiB, block_size: 4096"])
+    volume = Volume(target, 1)
+    fio(scratch, volume.uri, "--rw=write", "--bs=64k", "--iodepth=8", "--size=65m", *VERIFY)
+    wait_until(lambda: huge_bytes(target.process.pid) >= HUGE_PAGE, "the namespace is in huge pages")
+    fio(scratch, volume.uri, "--rw=randwrite", "--bs=4k", "--iodepth=8", "--size=65m", "--io_size=8m", *VERIFY)
+    volume.detach()
+    target.stop()
+
+
 CASES = [
     ("the slab of a queue grows with use and shrinks again", grows_and_shrinks()),
     ("also when each command lends a window on it", grows_and_shrinks("--memory-windows")),
     ("so it does over reconnects", lost_while_it_grows),
+    ("RAM in huge pages", ram_in_huge_pages) if kernel_has_huge_pages() else
+    ("RAM in huge pages # SKIP the kernel has none to give", lambda scratch: None),
 ]
 
 if __name__ == "__main__":

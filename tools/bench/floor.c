@@ -36,6 +36,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/histogram.h"
+#include "base/huge_page.h"
 #include "base/output.h"
 #include "transport/fabric.h"
 
@@ -78,14 +79,20 @@ struct end {
 	unsigned n_sends, n_recvs, n_unsignaled;
 };
 
-/* Populated at once: a page fault in the measurement would count as work of the fabric. */
+/* Populated at once: a page fault in the measurement would count as work of the fabric. Huge pages,
+ * as a RAM namespace has them. */
 static void *map(size_t n)
 {
-	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
-		       -1, 0);
+	size_t n_bytes = align_up(n, 4096);
+	void *p = huge_page_reserve(n_bytes);
+	int r;
 
-	if (p == MAP_FAILED)
+	if (p == MAP_FAILED || mmap(p, n_bytes, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
 		err(EXIT_FAILED, "mmap");
+	r = huge_page_populate(p, n_bytes);
+	if (r < 0)
+		errx(EXIT_FAILED, "no pages for %zu bytes: %s", n_bytes, strerror(-r));
 	return p;
 }
 

@@ -81,12 +81,20 @@ def write_config(scratch, port, namespaces, tuning, more=""):
     return path
 
 
+def has_its_pages(server, namespaces):
+    """RAM is registered by and by after the start. Meanwhile the kernel looks for pages, and data is copied."""
+    n_bytes = sum(int(mib) << 20 for what in namespaces.values() for mib in re.findall(r"\bram: (\d+)MiB", what))
+    with open(f"/proc/{server.pid}/status", encoding="ascii") as f:
+        has = next(int(line.split()[1]) << 10 for line in f if line.startswith("RssShmem:"))
+    return has >= n_bytes or server.has_said("its data is copied")
+
+
 @contextlib.contextmanager
 def rblkd(scratch, namespaces, tuning="{}", more=""):
     port = machine.free_port()
     server = Server([built("target", "rblkd"), "--config", write_config(scratch, port, namespaces, tuning, more)])
     try:
-        server.wait_ready(lambda: server.has_said(READY))
+        server.wait_ready(lambda: server.has_said(READY) and has_its_pages(server, namespaces))
         yield Target(server, port)
     finally:
         server.stop()

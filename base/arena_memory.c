@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/huge_page.h"
 
 /* The seals let a peer map it without fear: a page of a shorter file would be a SIGBUS. */
 static int make_file(size_t n_bytes)
@@ -25,11 +26,15 @@ static int make_file(size_t n_bytes)
 /* Takes fd. */
 static int map(struct arena_memory *memory, size_t n_bytes, int fd)
 {
-	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-	void *base = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-	int error = errno;
+	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+	void *base = huge_page_reserve(n_bytes);
+	int error;
 
-	if (base == MAP_FAILED) {
+	if (base == MAP_FAILED ||
+	    mmap(base, n_bytes, PROT_READ | PROT_WRITE, flags, fd, 0) == MAP_FAILED) {
+		error = errno;
+		if (base != MAP_FAILED)
+			munmap(base, n_bytes);
 		if (fd >= 0)
 			close(fd);
 		return -error;
@@ -47,6 +52,12 @@ int arena_memory_map(struct arena_memory *memory, size_t n_bytes)
 int arena_memory_map_private(struct arena_memory *memory, size_t n_bytes)
 {
 	return map(memory, n_bytes, -1);
+}
+
+void arena_memory_populate(const struct arena_memory *memory, size_t from, size_t n_bytes)
+{
+	check(from <= memory->n_bytes && n_bytes <= memory->n_bytes - from);
+	huge_page_populate((char *)memory->base + from, n_bytes);
 }
 
 void arena_memory_drop(const struct arena_memory *memory, size_t from, size_t n_bytes)

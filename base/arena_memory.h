@@ -23,6 +23,10 @@ struct arena_memory {
 int arena_memory_map(struct arena_memory *memory, size_t n_bytes);
 /* The same without a memfd and its descriptor: for memory that peers do not reach. */
 int arena_memory_map_private(struct arena_memory *memory, size_t n_bytes);
+/* Gives a range its pages at once, huge ones as far as there are any (huge_page.h): a registration
+ * pins few pages sooner than many, and so does each copy of the software provider. Missing pages
+ * are no error here: the registration finds out. */
+void arena_memory_populate(const struct arena_memory *memory, size_t from, size_t n_bytes);
 /* Accepts a zeroed one. The pages are free at once, also while a peer has them mapped. */
 void arena_memory_unmap(struct arena_memory *memory);
 /* Keeps the first n_bytes. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/huge_page.h"
 
@@ -14,35 +15,32 @@
 #	define MADV_COLLAPSE 25 /* Linux 6.1; C libraries know it later */
 #endif
 
-enum {
-	PAGE_BYTES = 4096,
-};
-
 void *huge_page_reserve(size_t n_bytes)
 {
-	size_t n = n_bytes + HUGE_PAGE_BYTES;
-	char *whole = mmap(NULL, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	char *memory;
+	size_t n = align_up(n_bytes, (uint64_t)sysconf(_SC_PAGESIZE)), n_more = n + HUGE_PAGE_BYTES;
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	char *from = mmap(NULL, n_more, PROT_NONE, flags, -1, 0), *memory;
 
-	if (whole == MAP_FAILED)
+	if (from == MAP_FAILED)
 		return MAP_FAILED;
-	memory = (char *)align_up((uintptr_t)whole, HUGE_PAGE_BYTES);
-	if (memory > whole)
-		munmap(whole, (size_t)(memory - whole));
-	munmap(memory + n_bytes, (size_t)(whole + n - (memory + n_bytes)));
+	memory = (char *)align_up((uintptr_t)from, HUGE_PAGE_BYTES);
+	if (memory > from)
+		munmap(from, (size_t)(memory - from));
+	munmap(memory + n, (size_t)(from + n_more - (memory + n)));
 	return memory;
 }
 
 /* Small pages serve as well, so a failure is no error. */
 static void collapse(char *memory, size_t n_bytes)
 {
-	size_t n = align_down(n_bytes, HUGE_PAGE_BYTES);
+	char *from = (char *)align_up((uintptr_t)memory, HUGE_PAGE_BYTES);
+	char *end = (char *)align_down((uintptr_t)memory + n_bytes, HUGE_PAGE_BYTES);
 
-	for (size_t at = 0; at < n; at += HUGE_PAGE_BYTES)
-		if (madvise(memory + at, PAGE_BYTES, MADV_POPULATE_WRITE) < 0)
+	for (char *at = from; at < end; at += HUGE_PAGE_BYTES)
+		if (madvise(at, 1, MADV_POPULATE_WRITE) < 0)
 			return;
-	if (n)
-		madvise(memory, n, MADV_COLLAPSE);
+	if (from < end)
+		madvise(from, (size_t)(end - from), MADV_COLLAPSE);
 }
 
 int huge_page_populate(void *memory, size_t n_bytes)

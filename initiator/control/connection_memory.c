@@ -81,13 +81,16 @@ static int grow(struct volume_queue *queue)
 {
 	size_t before = slab_backed_bytes(&queue->slab);
 	char text[160], size[UNITS_MAX];
-	int r = register_next(queue);
+	int r;
 
+	slab_populate_next(&queue->slab);
+	r = register_next(queue);
 	if (r == 0) {
 		slab_grow(&queue->slab);
 		return 0;
 	}
 	deregister_next(queue);
+	slab_drop_next(&queue->slab);
 	mr_explain(r, before, text, sizeof(text)); /* as much again */
 	log_warn(VOLUME_FMT ": queue %u: %s more; it goes on with %s", VOLUME_ARG(queue->volume),
 		 queue->qid, text, units_format_size(size, before));

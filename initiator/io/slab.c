@@ -94,6 +94,13 @@ void slab_deregister_next(const struct slab *slab, struct slab_keys *keys)
 	mr_close(&keys->mrs[slab->n_backed]);
 }
 
+void slab_populate_next(const struct slab *slab)
+{
+	size_t begin = begin_of(slab, slab->n_backed);
+
+	arena_memory_populate(&slab->arena, begin, end_of(slab, slab->n_backed) - begin);
+}
+
 void slab_grow(struct slab *slab)
 {
 	check(slab->n_backed < slab->n_segments);
@@ -252,6 +259,7 @@ int slab_init(struct slab *slab, const struct slab_config *config)
 	if (r < 0)
 		return r;
 	slab->n_backed = slab->n_open = config->is_whole ? slab->n_segments : 1;
+	arena_memory_populate(&slab->arena, 0, slab_backed_bytes(slab));
 	if (slab->n_open < slab->n_segments)
 		buddy_close(&slab->buddy, end_of(slab, 0), slab->n_bytes);
 	return 0;

@@ -84,6 +84,8 @@ void slab_deinit(struct slab *slab);
 int slab_register(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
 		  enum mr_access access);
 void slab_deregister(struct slab_keys *keys); /* accepts one that is not registered */
+/* The segment that comes next gets its pages, which the kernel needs some milliseconds to find. */
+void slab_populate_next(const struct slab *slab);
 /* Registers the segment that comes next, with one association that is there now. 0 or -errno. */
 int slab_register_next(const struct slab *slab, struct slab_keys *keys, const struct domain *domain,
 		       enum mr_access access);

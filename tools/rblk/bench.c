@@ -230,9 +230,11 @@ static int take_memory(struct bench *bench, struct rblk_error *error)
 	int r = bench->has_private_memory ? arena_memory_map_private(&bench->memory, n)
 					  : arena_memory_map(&bench->memory, n);
 
-	if (r == 0)
+	if (r == 0) {
+		arena_memory_populate(&bench->memory, 0, n);
 		return rblk_memory_register(bench->volume, bench->memory.base, n,
 					    &bench->registered, error);
+	}
 	*error = (struct rblk_error){.code = r, .message = "out of memory"};
 	return r;
 }

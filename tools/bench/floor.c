@@ -595,9 +595,10 @@ static void measure_copy(bool is_vm, size_t bytes, size_t spread, uint64_t durat
 	uint64_t random = 88172645463325252u, start, now, n = 0;
 	char *from = map(MAX(spread, bytes)), *to = map(BATCH * bytes);
 	size_t n_places = MAX(spread / bytes, (size_t)1);
-	pid_t other = is_vm ? fork_owner(to, BATCH * bytes) : 0;
+	pid_t other;
 
 	memset(from, 2, MAX(spread, bytes));
+	other = is_vm ? fork_owner(to, BATCH * bytes) : 0; /* then a write would copy pages */
 	start = now = clock_ns();
 	while (now - start < duration_ns) {
 		for (unsigned i = 0; i < BATCH; i++, n++)

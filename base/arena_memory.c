@@ -26,15 +26,11 @@ static int make_file(size_t n_bytes)
 /* Takes fd. */
 static int map(struct arena_memory *memory, size_t n_bytes, int fd)
 {
-	int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
-	void *base = huge_page_reserve(n_bytes);
-	int error;
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+	void *base = huge_page_map(n_bytes, flags, fd);
+	int error = errno;
 
-	if (base == MAP_FAILED ||
-	    mmap(base, n_bytes, PROT_READ | PROT_WRITE, flags, fd, 0) == MAP_FAILED) {
-		error = errno;
-		if (base != MAP_FAILED)
-			munmap(base, n_bytes);
+	if (base == MAP_FAILED) {
 		if (fd >= 0)
 			close(fd);
 		return -error;

@@ -30,6 +30,22 @@ void *huge_page_reserve(size_t n_bytes)
 	return memory;
 }
 
+void *huge_page_map(size_t n_bytes, int flags, int fd)
+{
+	void *at = huge_page_reserve(n_bytes), *memory;
+	int error;
+
+	if (at == MAP_FAILED)
+		return MAP_FAILED;
+	memory = mmap(at, n_bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0);
+	if (memory == MAP_FAILED) {
+		error = errno;
+		munmap(at, n_bytes);
+		errno = error;
+	}
+	return memory;
+}
+
 /* Small pages serve as well, so a failure is no error. */
 static void collapse(char *memory, size_t n_bytes)
 {

@@ -17,6 +17,10 @@
  * a huge page. Any thread. Returns MAP_FAILED with errno as mmap does; munmap gives it back. */
 void *huge_page_reserve(size_t n_bytes);
 
+/* Maps memory to read and write that begins so. flags, fd: as for mmap. Any thread. Returns
+ * MAP_FAILED with errno as mmap does. */
+void *huge_page_map(size_t n_bytes, int flags, int fd);
+
 /* Gives mapped, writable memory its pages, huge ones as far as the kernel has them, whatever its
  * settings say: they are about memory that may stay unused. Contents stay as they are. Any thread,
  * also while others use the memory. It takes 0.1 to 0.5 ms for each huge page, and more where the

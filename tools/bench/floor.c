@@ -83,16 +83,14 @@ struct end {
  * as a RAM namespace has them. */
 static void *map(size_t n)
 {
-	size_t n_bytes = align_up(n, 4096);
-	void *p = huge_page_reserve(n_bytes);
+	void *p = huge_page_map(n, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 	int r;
 
-	if (p == MAP_FAILED || mmap(p, n_bytes, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (p == MAP_FAILED)
 		err(EXIT_FAILED, "mmap");
-	r = huge_page_populate(p, n_bytes);
+	r = huge_page_populate(p, n);
 	if (r < 0)
-		errx(EXIT_FAILED, "no pages for %zu bytes: %s", n_bytes, strerror(-r));
+		errx(EXIT_FAILED, "no pages for %zu bytes: %s", n, strerror(-r));
 	return p;
 }
 

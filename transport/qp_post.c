@@ -97,12 +97,19 @@ static void signal(struct qp *qp, struct ibv_send_wr *wr)
 	qp->wants_signal = false;
 }
 
+static struct ibv_sge verbs_sge(struct sge sge)
+{
+	return (struct ibv_sge){(uintptr_t)sge.addr, sge.length, sge.lkey};
+}
+
+/* No loop: a compiler would prepare it for more pieces than there can be. */
 static void fill(struct ibv_send_wr *wr, uint64_t id, const struct sge *sges, unsigned n_sges)
 {
-	for (unsigned i = 0; i < n_sges; i++)
-		wr->sg_list[i] = (struct ibv_sge){.addr = (uintptr_t)sges[i].addr,
-						  .length = sges[i].length,
-						  .lkey = sges[i].lkey};
+	static_assert(QP_SGE_MAX == 2, "each is filled in");
+	if (n_sges > 0)
+		wr->sg_list[0] = verbs_sge(sges[0]);
+	if (n_sges > 1)
+		wr->sg_list[1] = verbs_sge(sges[1]);
 	wr->wr_id = id;
 	wr->num_sge = (int)n_sges;
 	wr->send_flags = 0;

@@ -14,6 +14,8 @@ from harness import (LASTING, PATIENCE, RBLK, RBLKD, ROOT, Failure, Target, Volu
 HAS_PROBES = os.environ["HAS_PROBES"] == "1"
 MIB = 1 << 20
 WRITE, READ = 1, 2
+# gdb may stop a process for longer than the default keep-alive timeout.
+OPTIONS = ("--queues", "1", "--keep-alive", "10min")
 
 
 def documented(page):
@@ -116,7 +118,7 @@ def write_and_read(volume):
 def target_is_traced(scratch):
     """A write and a read, step by step, and the end of the association."""
     target = Target(scratch, [f"nsid: 1, file: {scratch.make_file('disk', 16 * MIB)}"])
-    volume = Volume(target, 1, None, "--queues", "1")
+    volume = Volume(target, 1, None, *OPTIONS)
     tracer = Tracer(scratch, target.process.pid, "rblkd",
                     ("command_received", "read_begin", "read_end", "backend_submit", "backend_complete",
                      "write_begin", "response_posted"), "association_end")
@@ -143,7 +145,7 @@ def target_is_traced(scratch):
 def volume_is_traced(scratch):
     """The same write and read in the volume process, until its target is lost."""
     target = Target(scratch, [f"nsid: 1, ram: 16MiB, {LASTING}"])
-    volume = Volume(target, 1, None, "--queues", "1")
+    volume = Volume(target, 1, None, *OPTIONS)
     tracer = Tracer(scratch, volume.pid(), "rblk",
                     ("nbd_request", "nbd_reply", "command_sent", "command_answered"), "path_lost")
     write_and_read(volume)

@@ -443,6 +443,9 @@ static void forks(const char *uri)
 	struct rblk_memory *memory;
 
 	expect(rblk_memory_register(volume, a, BLOCK, &memory, NULL) == 0);
+	/* The queue is connected then. While a thread of the parent sets it up, memory that only
+	 * that thread's stack knows would look like a leak of the child. */
+	expect(run(queue, RBLK_READ, a, 0, BLOCK, memory) == 0);
 	for (unsigned i = 0; i < 20; i++) {
 		pid_t pid = fork();
 		int status;

@@ -8,11 +8,14 @@ import subprocess
 import sys
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder) for folder in ("lib", "nbd")]
-from harness import (NQN, PATIENCE, RBLK, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
-                     run_cases, wait_until)
+from harness import (NQN, PATIENCE, RBLK, RBLKCTL, Target, Volume, expect, expect_equal, find_key,  # noqa: E402
+                     run, run_cases, wait_until)
 from nbd_server import DISC, READ, WRITE, Raw  # noqa: E402
 
 BLOCK = 4096
+# A write of so many bytes takes 16 s at the slowest rate, so a test sees those behind it.
+LONG = 16 * BLOCK
+SLOWEST = "qos: {write_bandwidth: 4KiB}"
 
 
 def client(volume):
@@ -155,21 +158,23 @@ def later_clients_wait_for_what_is_on_the_wire(scratch):
     """Writes that are at the target end before a later client's writes begin; existing clients do
     not wait."""
     image = scratch.make_file("disk.img", 64 << 20)
-    target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 64KiB}}"])
-    volume = Volume(target, 1, None, "--queues", "4")
+    target = Target(scratch, [f"nsid: 1, file: {image}, {SLOWEST}"])
+    volume = Volume(target, 1, None, "--queues", "4", "--io-timeout", "10min")
     n_old = 24
     lives, dies = client(volume), client(volume)
     for raw in (lives, dies):
         expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
     for i in range(n_old):
-        dies.request(WRITE, 0, BLOCK, payload=b"old %12d" % i * 256)
-    wait_until(lambda: find_key(volume.status(), "in_flight") >= n_old // 2, "its writes are at the target")
+        dies.request(WRITE, 0, LONG, payload=b"old %12d" % i * (LONG // 16))
+    wait_until(lambda: find_key(volume.status(), "in_flight") >= n_old - 1, "its writes are at the target")
     dies.close()
     later = [client(volume) for _ in range(2)]
     expect_equal(lives.call(READ, BLOCK, BLOCK)[0], 0, "a client that lives on does not wait")
     for i, raw in enumerate(later):
         new = b"new %12d" % i * 256
-        expect_equal(raw.call(WRITE, 0, BLOCK, payload=new)[0], 0, "write")
+        raw.request(WRITE, 0, BLOCK, payload=new)
+        run(RBLKCTL, "qos", "set", "--socket", target.control, f"{NQN}/1", "write_bandwidth=none", env=scratch.env)
+        expect_equal(raw.recv_simple()[1], 0, "write")
         n_done = target.list("namespaces")["namespaces"][0]["writes"]
         expect(n_done >= n_old + 1 + i, f"{n_done} writes were done, and {n_old} are older than this one")
         expect_block(raw, new, "after the write")
@@ -181,13 +186,13 @@ def later_clients_wait_for_what_is_on_the_wire(scratch):
 def sent_writes_are_not_sent_again(scratch):
     """Their client is gone when the connection to the target breaks: their results are dropped."""
     image = scratch.make_file("disk.img", 64 << 20)
-    target = Target(scratch, [f"nsid: 1, file: {image}, qos: {{write_bandwidth: 4KiB}}"])
+    target = Target(scratch, [f"nsid: 1, file: {image}, {SLOWEST}"])
     volume = Volume(target, 1, None, "--queues", "2")
     lives, dies = client(volume), client(volume)
     for raw in (lives, dies):
         expect_equal(raw.call(READ, 0, BLOCK)[0], 0, "read")
     for i in range(8):
-        dies.request(WRITE, (i + 1) * BLOCK, BLOCK, payload=b"x" * BLOCK)
+        dies.request(WRITE, (i + 1) * LONG, LONG, payload=b"x" * LONG)
     wait_until(lambda: find_key(volume.status(), "in_flight") >= 6, "its writes are at the target")
     dies.close()
     lose(target, volume)

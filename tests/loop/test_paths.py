@@ -24,6 +24,10 @@ def paths(volume):
     return volume.status()["path_list"]
 
 
+def in_flight(volume, target):
+    return next(path["in_flight"] for path in paths(volume) if path["address"] == target.address)
+
+
 def n_live(volume):
     return volume.status().get("paths_live")
 
@@ -354,11 +358,13 @@ def lost_path_with_writes(scratch):
 def dead(scratch):
     """A target dies with a write in flight, and does not come back: an administrator's word lets the write go on."""
     left, right = pair(scratch)
-    volume = Volume(left, 1, None, "--path", right.address, "--policy", "round-robin")
+    volume = Volume(left, 1, None, "--path", right.address, "--policy", "round-robin", "--keep-alive", "10min")
     wait_paths(volume, 2)
-    process = load(scratch, volume)
+    process = load(scratch, volume, "--do_verify=0")  # it never reads
     live = change(volume, "remove", left.address, "--dead", check=False)
     expect_equal(live.returncode, USAGE, f"exit status for a path that is live: {live.stderr}")
+    left.process.send_signal(signal.SIGSTOP)  # writes that go there stay in flight
+    wait_until(lambda: all(in_flight(volume, left) for _ in range(2)), "a write is in flight")
     left.kill()
     wait_until(lambda: volume.status()["fencing"]["held"] > 0, "writes wait for the proof")
     change(volume, "remove", left.address, "--dead")

@@ -99,7 +99,11 @@ static void signal(struct qp *qp, struct ibv_send_wr *wr)
 
 static struct ibv_sge verbs_sge(struct sge sge)
 {
-	return (struct ibv_sge){(uintptr_t)sge.addr, sge.length, sge.lkey};
+	return (struct ibv_sge){
+		.addr = (uintptr_t)sge.addr,
+		.length = sge.length,
+		.lkey = sge.lkey,
+	};
 }
 
 /* No loop: a compiler would prepare it for more pieces than there can be. */

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from harness import (LASTING, NQN, RBLKCTL, VERIFY, Target, Volume, expect, expect_equal, fio,  # noqa: E402
-                     free_port, rblk, run, run_cases, start_fio, wait_until)
+                     free_port, rblk, run, run_cases, stand_still, start_fio, wait_until)
 from pair import pair  # noqa: E402
 
 # until the case ends it: 32 MiB are written over and over, and each pass is read back
@@ -363,7 +363,7 @@ def dead(scratch):
     process = load(scratch, volume, "--do_verify=0")  # it never reads
     live = change(volume, "remove", left.address, "--dead", check=False)
     expect_equal(live.returncode, USAGE, f"exit status for a path that is live: {live.stderr}")
-    left.process.send_signal(signal.SIGSTOP)  # writes that go there stay in flight
+    stand_still(left.process.pid)  # writes that go there stay in flight
     wait_until(lambda: all(in_flight(volume, left) for _ in range(2)), "a write is in flight")
     left.kill()
     wait_until(lambda: volume.status()["fencing"]["held"] > 0, "writes wait for the proof")
